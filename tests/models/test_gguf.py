@@ -32,7 +32,15 @@ def real_file() -> Path:
 
 
 def small_file(
-    folder, kind="llama", changed=None, tensor_type=None, rope=None, freqs=None, base=10000.0, **facts
+    folder,
+    kind="llama",
+    changed=None,
+    tensor_type=None,
+    rope=None,
+    freqs=None,
+    base=10000.0,
+    ends=None,
+    **facts,
 ):
     """Write a small Llama as llama.cpp does: names of its own, and rotary pairs that are neighbours."""
     entries = dict(
@@ -50,6 +58,8 @@ def small_file(
         writer.add_uint32(f"{kind}.{name}", value)
     writer.add_float32(f"{kind}.rope.freq_base", base)
     writer.add_float32(f"{kind}.attention.layer_norm_rms_epsilon", 1e-6)
+    for name, value in (ends or {}).items():
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", value)
     for name, value in (rope or {}).items():
         (writer.add_string if isinstance(value, str) else writer.add_float32)(f"{kind}.rope.{name}", value)
     if freqs is not None:
@@ -186,7 +196,7 @@ def test_what_is_refused(tmp_path):
         models.from_pretrained(path)
     path, _ = small_file(tmp_path, changed={"blk.1.ffn_up.weight": "blk.1.ffn_up_exps.weight"})
     with pytest.raises(
-        ValueError, match=r"must hold tensors of llama, qwen2, qwen3 alone; got blk\.1\.ffn_up_exps"
+        ValueError, match=r"must hold tensors of llama, qwen2, qwen3 alone; got 'blk\.1\.ffn_up_exps"
     ):
         models.from_pretrained(path)
     path, _ = small_file(tmp_path, block_count=3)
@@ -208,6 +218,83 @@ def test_what_is_refused(tmp_path):
     path, _ = small_file(tmp_path)
     with pytest.raises(ValueError, match=r"tokenizer\.ggml\.model must be gpt2 .*; got None, None"):
         models.Tokenizer.from_pretrained(path)
+
+
+def test_byte_order_and_parts(tmp_path):
+    path, _ = small_file(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + whole[4:8][::-1] + whole[8:])
+    with pytest.raises(ValueError, match="its version must be 2 or 3, little-endian; got 0x3000000"):
+        models.from_pretrained(path)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_uint16("split.count", 3)
+    writer.add_uint16("split.no", 1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    for read in (models.from_pretrained, models.Tokenizer.from_pretrained):
+        with pytest.raises(
+            ValueError, match=r"reads no part of one; got part 1 of 3, which llama-gguf-split"
+        ):
+            read(path)
+
+
+def letters_file(folder, **facts):
+    """Write the vocabulary of a few bytes, in which nothing leads to "abc" but the word itself."""
+    words = ["a", "b", "c", "ab", "abc", "Ã", "©", "Ì", "ģ", "e", "Ã©", "<s>", "</s>"]
+    writer = gguf.GGUFWriter(folder / "letters.gguf", "llama")
+    facts = {"model": "gpt2", "tokens": words, "merges": ["a b", "Ã ©"], "token_type": [1] * 11 + [3, 3],
+             "bos_token_id": 11, "eos_token_id": 12, **facts}  # fmt: skip
+    for name, value in facts.items():
+        kinds = {
+            str: writer.add_string,
+            list: writer.add_array,
+            int: writer.add_uint32,
+            bool: writer.add_bool,
+        }
+        kinds[type(value)](
+            f"tokenizer.{name}" if name == "chat_template" else f"tokenizer.ggml.{name}", value
+        )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return folder / "letters.gguf"
+
+
+def test_rules_of_vocabularies(tmp_path):
+    def ids(text, **facts):
+        return models.Tokenizer.from_pretrained(letters_file(tmp_path, **facts)).encode(text)
+
+    assert ids("abc") == [3, 2]
+    assert ids("abc", add_eos_token=True) == [3, 2, 12]
+    # Llama 3's words count before merges, and its texts begin with <s> unless the file says otherwise
+    assert ids("abc", pre="llama-bpe") == [11, 4]
+    assert ids("abc", pre="llama-bpe", add_bos_token=False, add_eos_token=True) == [4, 12]
+    # Qwen's texts are normalized: e and an accent are é
+    assert ids("e\u0301") == [9, 7, 8]
+    assert ids("e\u0301", pre="qwen2") == ids("é", pre="qwen2") == [10]
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"tokens": [1, 2]}, r"must hold tokenizer\.ggml\.tokens and merges of them; "),
+        ({"merges": ["a x"]}, r"must hold tokenizer\.ggml\.tokens and merges of them; .*out of vocabulary"),
+        ({"merges": 3}, r"must hold tokenizer\.ggml\.tokens and merges of them; "),
+        ({"eos_token_id": "</s>"}, r"tokenizer\.ggml\.eos_token_id must be a whole number, .*; got '</s>'"),
+    ],
+)
+def test_vocabularies_that_are_refused(tmp_path, facts, message):
+    with pytest.raises(ValueError, match=message):
+        models.Tokenizer.from_pretrained(letters_file(tmp_path, **facts))
+
+
+def test_ends_of_turns_end_texts(tmp_path):
+    path, _ = small_file(tmp_path, ends={"eos": 3, "eot": 5})
+    loaded = models.from_pretrained(path)
+    assert loaded.config.eos_token_id == [3, 5]
+    path, _ = small_file(tmp_path, ends={"eos": 3})
+    assert models.from_pretrained(path).config.eos_token_id == [3]
 
 
 def test_unknown_block_types(tmp_path, monkeypatch):

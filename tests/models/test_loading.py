@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -54,6 +55,18 @@ def test_a_model_of_a_configuration_is_saved_and_loaded(folder):
     assert again.config.hidden_size == 24
     again(IDS).sum().backward()
     assert all(p.grad is not None for p in again.parameters())
+
+
+def test_one_tensor_is_held_at_a_time(tmp_path):
+    sizes = {"hidden_size": 128, "num_hidden_layers": 6, "intermediate_size": 512}
+    made = models.from_config({**LLAMA, **sizes})
+    made.save_pretrained(tmp_path)
+    models.from_pretrained(tmp_path)  # imports what it needs
+    tracemalloc.start()
+    models.from_pretrained(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * made.num_parameters() / 4
 
 
 def test_supported_types_have_tables():

@@ -214,7 +214,8 @@ def _loaded(
         model = KINDS[table.kind](config, head, values=False, pooler=pooler)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
-    model.load_state_dict(read_parameters(model._stored(), weights, prefix, config.num_attention_heads))
+    for part in read_parameters(model._stored(), weights, prefix, config.num_attention_heads):
+        model.load_state_dict(part, strict=False)
     model.given_generation = generation
     return model.eval()
 
@@ -225,7 +226,7 @@ def has_own_scores(names: Names, weights: Any, prefix: str) -> bool:
     found = {name: f"{name}.weight" for name in (words, str(names.get("head.output")))}
     if not weights.shapes.keys() >= set(found.values()):
         return False
-    return not np.array_equal(*weights.read(found).values())
+    return not np.array_equal(*(array for _, array in weights.read(found)))
 
 
 def has_head(head: HeadTable, config: Configuration, weights: Any, prefix: str = "") -> bool:

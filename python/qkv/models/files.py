@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -110,15 +110,13 @@ class Weights:
                 self._files[name] = path
                 self.shapes[name] = tuple(file.get_slice(name).get_shape())
 
-    def read(self, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Read the tensors under `names` (the model's name to the file's)."""
-        arrays: dict[str, np.ndarray] = {}
+    def read(self, names: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+        """Read the tensors under `names` (the model's name to the file's), one at a time."""
         for path in sorted({self._files[name] for name in names.values()}):
             with self._open(path) as file:
                 for own, name in names.items():
                     if self._files[name] == path:
-                        arrays[own] = self._array(file, path, name)
-        return arrays
+                        yield own, self._array(file, path, name)
 
     def _array(self, file: Any, path: Path, name: str) -> np.ndarray:
         kind = file.get_slice(name).get_dtype()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .gguf_reader import GgufFile
 from .gguf_rotary import rope_scaling
 
 # The architectures of GGUF that are read, with Hugging Face's classes, and whether rotary pairs are neighbours there.
@@ -45,61 +46,25 @@ INSIDE = {
 }
 
 
-def opened(path: Path) -> Any:
-    """Read what a file says of itself and where its tensors are; their numbers stay on the disk."""
-    try:
-        import gguf
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: GGUF files need the package gguf; install it: pip install 'qkv[gguf]'"
-        ) from error
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: this file must exist; there is none")
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ValueError(f"{path}: must be a GGUF file; it does not begin with GGUF")
-    try:
-        return gguf.GGUFReader(path)
-    except Exception as error:  # of any kind, for a file that is cut or lies about its sizes
-        raise ValueError(f"{path}: must be a whole GGUF file; {type(error).__name__}: {error}") from None
-
-
-def facts_of(reader: Any, *names: str) -> list[Any]:
-    """Give values of a file's head, None for those that it lacks."""
-    return [None if (field := reader.fields.get(name)) is None else field.contents() for name in names]
-
-
 class GgufWeights:
     """The tensors of a GGUF file under Hugging Face's names, made floats of when they are read."""
 
-    def __init__(self, path: Path, reader: Any, heads: Mapping[str, int], neighbours: bool) -> None:
-        self.path, self._heads, self._neighbours = path, heads, neighbours
-        self._tensors = {
-            _named(path, tensor.name): tensor for tensor in reader.tensors if tensor.name != FREQUENCIES
-        }
-        self.shapes = {name: tuple(int(n) for n in t.shape[::-1]) for name, t in self._tensors.items()}
+    def __init__(self, file: GgufFile, heads: Mapping[str, int], neighbours: bool) -> None:
+        self.path, self._file, self._heads, self._neighbours = file.path, file, heads, neighbours
+        self._names = {_named(file.path, name): name for name in file.tensors if name != FREQUENCIES}
+        self.shapes = {ours: file.tensors[theirs].shape for ours, theirs in self._names.items()}
 
-    def read(self, names: Mapping[str, str]) -> dict[str, np.ndarray]:
-        """Read the tensors under `names` (the model's name to the file's)."""
-        return {own: self._array(name) for own, name in names.items()}
+    def read(self, names: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+        """Read the tensors under `names` (the model's name to the file's), one at a time."""
+        return ((own, self._array(name)) for own, name in names.items())
 
     def _array(self, name: str) -> np.ndarray:
-        from gguf.quants import dequantize
-
-        tensor = self._tensors[name]
-        try:
-            array = dequantize(tensor.data, tensor.tensor_type).reshape(self.shapes[name])
-        except NotImplementedError:
-            raise ValueError(
-                f"{self.path}: {name} must be of a block type that gguf reads; got {tensor.tensor_type.name}"
-            ) from None
-        except ValueError as error:
-            raise ValueError(f"{self.path}: {name} must have {self.shapes[name]} numbers; {error}") from None
+        array = self._file.numbers(self._names[name])
         kind = name.rpartition(".")[0].rpartition(".")[2]
         if self._neighbours and kind in self._heads:  # pairs (2 i, 2 i + 1) of a head become (i, i + D / 2)
             pairs = array.reshape(self._heads[kind], -1, 2, *array.shape[1:])
             array = pairs.swapaxes(1, 2).reshape(array.shape)
-        return np.ascontiguousarray(array, np.float32)
+        return array
 
 
 def _named(path: Path, name: str) -> str:
@@ -108,13 +73,13 @@ def _named(path: Path, name: str) -> str:
         return f"model.layers.{parts[1]}.{INSIDE[parts[2]]}.{parts[3]}"
     if len(parts) == 2 and parts[0] in OUTSIDE:
         return f"{OUTSIDE[parts[0]]}.{parts[1]}"
-    raise ValueError(f"{path}: must hold tensors of {', '.join(ARCHITECTURES)} alone; got {name[:100]}")
+    raise ValueError(f"{path}: must hold tensors of {', '.join(ARCHITECTURES)} alone; got {name[:100]!r}")
 
 
 def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
     """Give the entries of a configuration and the weights that a GGUF file holds."""
-    reader = opened(path)
-    [kind] = facts_of(reader, "general.architecture")
+    file = GgufFile(path)
+    [kind] = file.said("general.architecture")
     if kind not in ARCHITECTURES:
         raise ValueError(
             f"{path}: general.architecture must be one of {', '.join(ARCHITECTURES)}; got {str(kind)[:100]!r}"
@@ -122,7 +87,7 @@ def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
     class_name, neighbours = ARCHITECTURES[kind]
     entries: dict[str, Any] = {"model_type": kind, "architectures": [class_name]}
     for theirs, ours in ENTRIES.items():
-        [value] = facts_of(reader, f"{kind}.{theirs}")
+        [value] = file.said(f"{kind}.{theirs}")
         if value is not None:
             entries[ours] = value
     for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
@@ -130,24 +95,39 @@ def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
             raise ValueError(f"{path}: must say {name}, a whole number above 0; got {entries.get(name)!r}")
     heads = entries["num_attention_heads"]
     key_heads = entries.setdefault("num_key_value_heads", heads)
-    weights = GgufWeights(path, reader, {"q_proj": heads, "k_proj": key_heads}, neighbours)
+    weights = GgufWeights(file, {"q_proj": heads, "k_proj": key_heads}, neighbours)
     width = entries.get("head_dim") or entries["hidden_size"] // heads
 
     def fact(name: str) -> Any:
-        return facts_of(reader, f"{kind}.{name}")[0]
+        return file.said(f"{kind}.{name}")[0]
 
     if fact("rope.dimension_count") not in (None, width):
         raise ValueError(
             f"{path}: rope.dimension_count must be {width}, the width of a head; got {fact('rope.dimension_count')}"
         )
-    factors = next((np.asarray(t.data, np.float64) for t in reader.tensors if t.name == FREQUENCIES), None)
-    if (scaling := rope_scaling(path, fact, factors)) is not None:
+    factors = file.numbers(FREQUENCIES).astype(np.float64) if FREQUENCIES in file.tensors else None
+    try:
+        scaling = rope_scaling(path, fact, factors)
+    except TypeError as error:
+        raise ValueError(f"{path}: rope.scaling must be numbers and a type's name; {error}") from None
+    if scaling is not None:
         entries["rope_scaling"] = scaling
     entries["vocab_size"] = weights.shapes.get("model.embed_tokens.weight", (0,))[0]
     entries["tie_word_embeddings"] = "lm_head.weight" not in weights.shapes
-    for ours, theirs in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):
-        [entries[f"{ours}_token_id"]] = facts_of(reader, f"tokenizer.ggml.{theirs}_token_id")
+    entries["bos_token_id"], entries["pad_token_id"] = _id(file, "bos"), _id(file, "padding")
+    ends = [_id(file, kind) for kind in ("eos", "eot", "eom")]  # of a text, a turn, a message
+    entries["eos_token_id"] = [end for end in dict.fromkeys(ends) if end is not None] or None
     return entries, weights
+
+
+def _id(file: GgufFile, kind: str) -> int | None:
+    """Give the id of a special token that a file names, or None."""
+    [number] = file.said(f"tokenizer.ggml.{kind}_token_id")
+    if number is not None and (type(number) is not int or number < 0):
+        raise ValueError(
+            f"{file.path}: tokenizer.ggml.{kind}_token_id must be a whole number, 0 or more; got {number!r:.100}"
+        )
+    return number
 
 
 LLAMA_WORDS = (
@@ -160,23 +140,29 @@ CONTROL, OWN = 3, 4  # types of tokens that no text is cut through
 
 def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     """Make a tokenizer of a GGUF file's vocabulary, and give what else it says of texts."""
-    reader = opened(path)
-    kind, split = facts_of(reader, "tokenizer.ggml.model", "tokenizer.ggml.pre")
+    file = GgufFile(path)
+    kind, split = file.said("tokenizer.ggml.model", "tokenizer.ggml.pre")
     known = ("default", "gpt-2", "smollm", *SPLITS)
     if kind != "gpt2" or (split or "default") not in known:
         raise ValueError(
             f"{path}: tokenizer.ggml.model must be gpt2 and tokenizer.ggml.pre one of {', '.join(known)}; "
             f"got {kind!r}, {split!r}"
         )
-    words, merges, types = facts_of(
-        reader, *(f"tokenizer.ggml.{x}" for x in ("tokens", "merges", "token_type"))
-    )
+    words, merges, types = file.said(*(f"tokenizer.ggml.{x}" for x in ("tokens", "merges", "token_type")))
     if not words or merges is None:
         raise ValueError(f"{path}: must hold tokenizer.ggml.tokens and merges; there are none")
-    vocabulary = {word: number for number, word in enumerate(words)}
-    made = library.Tokenizer(
-        library.models.BPE(vocabulary, [tuple(pair.split(" ", 1)) for pair in merges], fuse_unk=False)
-    )
+    of_llama = split == "llama-bpe"  # whose vocabulary holds words that no merges lead to
+    try:
+        vocabulary = {word: number for number, word in enumerate(words)}
+        pairs = [tuple(pair.split(" ", 1)) for pair in merges]
+        model = library.models.BPE(vocabulary, pairs, fuse_unk=False, ignore_merges=of_llama)
+    except Exception as error:  # bare ones of the library
+        raise ValueError(
+            f"{path}: must hold tokenizer.ggml.tokens and merges of them; {str(error).splitlines()[0]}"
+        ) from None
+    made = library.Tokenizer(model)
+    if split == "qwen2":
+        made.normalizer = library.normalizers.NFC()
     parts = library.pre_tokenizers
     if split in SPLITS:
         first = parts.Split(library.Regex(SPLITS[split]), "isolated")
@@ -186,19 +172,28 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     else:
         made.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
     made.decoder = library.decoders.ByteLevel()
-    types = types or []
+    types = types if isinstance(types, list) else []
     made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
     made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])
     names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-    ids = {ours: facts_of(reader, f"tokenizer.ggml.{theirs}_token_id")[0] for ours, theirs in names.items()}
-    special = {f"{name}_token": words[i] for name, i in ids.items() if isinstance(i, int) and i < len(words)}
-    before, template, architecture = facts_of(
-        reader, "tokenizer.ggml.add_bos_token", "tokenizer.chat_template", "general.architecture"
+    ids = {ours: _id(file, theirs) for ours, theirs in names.items()}
+    special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
+    before, behind, template, architecture = file.said(
+        *(f"tokenizer.{x}" for x in ("ggml.add_bos_token", "ggml.add_eos_token", "chat_template")),
+        "general.architecture",
     )
-    if before and "bos_token" in special:
-        first = special["bos_token"]
+    before = of_llama if before is None else before  # as llama.cpp
+    first = [special["bos_token"]] if before and "bos_token" in special else []
+    last = [special["eos_token"]] if behind and "eos_token" in special else []
+    if first or last:
         made.post_processor = library.processors.TemplateProcessing(
-            single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, ids["bos"])]
+            single=[*first, "$A", *last],
+            pair=[*first, "$A", *last, *first, "$B", *last],
+            special_tokens=[(word, vocabulary[word]) for word in {*first, *last}],
         )
-    [length] = facts_of(reader, f"{architecture}.context_length")
-    return made, {"max_length": length, "chat_template": template, "special_tokens": special}
+    [length] = file.said(f"{architecture}.context_length")
+    return made, {
+        "max_length": length if isinstance(length, int) else None,
+        "chat_template": template if isinstance(template, str) else None,
+        "special_tokens": special,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,10 @@ def check_embeddings(weights: Weights, names: Names, prefix: str, bodies: Mappin
             raise ValueError(f"{weights.path}: {name} must be {expected} as config.json says; got {held}")
 
 
-def read_parameters(stored: Stored, weights: Weights, prefix: str, heads: int) -> dict[str, np.ndarray]:
-    """Read all parameters of a model, after a look at all names and shapes."""
+def read_parameters(
+    stored: Stored, weights: Weights, prefix: str, heads: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Read all parameters of a model, a tensor of the file at a time, after a look at all names and shapes."""
     wanted, missing = {}, []
     for theirs, parts in stored.places.items():
         name = stored.full(theirs, prefix)
@@ -124,14 +126,10 @@ def read_parameters(stored: Stored, weights: Weights, prefix: str, heads: int) -
             f"{weights.path}: must hold layers of {stored.architecture.model_type} with the options of config.json; "
             f"got {listed(left)} beside them"
         )
-    found = weights.read(wanted)
-    return {
-        own: piece.take(found[theirs], stored.shapes[own], heads)
-        if theirs in found
-        else np.zeros(stored.shapes[own], np.float32)
-        for theirs, parts in stored.places.items()
-        for own, piece in parts
-    }
+    for theirs, array in weights.read(wanted):
+        yield {own: piece.take(array, stored.shapes[own], heads) for own, piece in stored.places[theirs]}
+    for theirs in stored.places.keys() - wanted.keys():
+        yield {own: np.zeros(stored.shapes[own], np.float32) for own, _ in stored.places[theirs]}
 
 
 def listed(names: list[str]) -> str:

@@ -98,7 +98,7 @@ class Pretrained:
         head = {name for name in missing if made._in_head(name)}
         if new_head and head == missing and head:
             made = cls(config)  # drawn
-        arrays = weights.read(chosen)
+        arrays = dict(weights.read(chosen))
         if new_head:
             arrays |= {name: np.asarray(p) for name, p in made.named_parameters() if name in head}
         try:

@@ -72,7 +72,7 @@ class TransformerModel(Module):
         return architecture_of(self.config.model_type)
 
     def _stored(self) -> Stored:
-        shapes = {name: tuple(p.shape) for name, p in self.state_dict().items()}
+        shapes = {name: tuple(p.shape) for name, p in self.named_parameters()}
         return Stored(
             self.architecture,
             self.architecture.all_names(self.config, self.head_name),
