@@ -46,19 +46,20 @@ void check_mask_dtype(const char* operation, const char* name, DType dtype) {
               " must be boolean (True = may attend) or floating (added to the scores); got dtype ", dtype);
 }
 
-Array not_excluded(const Array& scores) {
-  Array mask(scores.shape(), DType::boolean);
-  visit_floating(scores.dtype(), [&]<class T>(T) {
-    for (Index i = 0; i < scores.numel(); ++i)
-      mask.data<bool>()[i] = scores.data<T>()[i] != -std::numeric_limits<T>::infinity();
-  });
-  return mask;
+Tensor not_excluded(const Tensor& scores) {
+  return compare(Compare::not_equal, scores, scalar_like(scores, -std::numeric_limits<double>::infinity()));
+}
+
+Tensor with_bias(const Tensor& scores, const Tensor& bias) {
+  if (!bias.defined()) return scores;
+  return add(scores, cast(where(not_excluded(bias), bias, scalar_like(bias, 0)), scores.dtype()));
 }
 
 Allowed::Allowed(const Shape& scores, DType dtype, const AttentionOptions& o) : shape_(scores) {
   const Index rank = shape_.rank();
   if (rank < 2 || rank > 4)
     fail_value(o.operation, ": scores must be (Lq, Lk), (B, Lq, Lk) or (B, H, Lq, Lk); got scores ", shape_);
+  rows_ = Shape(shape_.begin(), shape_.end() - 1);
   queries_ = shape_.dim(-2);
   rows_per_batch_ = rank == 4 ? shape_.dim(1) * queries_ : queries_;
   rules_ = checked_rules(o, rank == 2 ? 1 : shape_.dim(0), queries_, keys(), offsets_);
@@ -71,9 +72,6 @@ void Allowed::take_lengths(const AttentionOptions& o) {
   const bool alone = shape_.rank() == 2;
   const Shape one = alone ? Shape{} : Shape{shape_.dim(0)},
               each = alone ? Shape{queries_} : Shape{shape_.dim(0), queries_};
-  if (o.valid_lens.dtype() != DType::int64)
-    fail_type(o.operation, ": ", o.names.valid_lens, " must be integers because they count keys; got ",
-              o.valid_lens.dtype());
   check_lengths(o.operation, o.valid_lens, one, each, keys(), {.lengths = o.names.valid_lens});
   lengths_ = o.valid_lens;
   set_lengths(rules_, lengths_, lengths_.shape() != one, queries_);
@@ -100,23 +98,15 @@ void Allowed::keep() {
   mask_ = Array();
 }
 
-Index Allowed::mask_offset(Index row) const {
-  Index offset = 0;
-  for (Index axis = shape_.rank() - 2; axis >= 0; --axis) {
-    offset += row % shape_.dim(axis) * mask_strides_[static_cast<std::size_t>(axis)];
-    row /= shape_.dim(axis);
-  }
-  return offset;
-}
-
 template <class T> void Allowed::add_bias(T* y, Index row) const {
-  const T* bias = mask().data<T>() + mask_offset(row);
+  const T* bias = mask().data<T>() + offset_of(row, rows_, mask_strides_);
   kernels::kernels<T>().elementwise.binary(kernels::Binary::add, y, y, 1, bias, mask_strides_.back(), keys());
 }
 
 template <class T> void Allowed::exclude(T* y, Index row, T value) const {
   const auto [low, high] = range(row);
-  const Index step = has_mask() ? mask_strides_.back() : 0, first = has_mask() ? mask_offset(row) + low * step : 0;
+  const Index step = has_mask() ? mask_strides_.back() : 0,
+              first = has_mask() ? offset_of(row, rows_, mask_strides_) + low * step : 0;
   const bool* allowed = has_mask() && !has_bias() ? mask().data<bool>() + first : nullptr;
   const T* bias = has_bias() ? mask().data<T>() + first : nullptr;
   std::fill_n(y, low, value);
@@ -127,8 +117,7 @@ Array Allowed::array() const {
   const DType dtype = has_bias() ? mask().dtype() : DType::float32;
   const Array kept = Array::full(shape_, dtype, 1);
   visit_floating(dtype, [&]<class T>(T) {
-    for (Index row = 0; row < shape_.product(0, shape_.rank() - 1); ++row)
-      exclude(kept.data<T>() + row * keys(), row, T(0));
+    for (Index row = 0; row < rows_.numel(); ++row) exclude(kept.data<T>() + row * keys(), row, T(0));
   });
   return kept.cast(DType::boolean);
 }

@@ -17,8 +17,8 @@ void set_lengths(kernels::KeyRules& rules, const Array& valid_lens, bool per_que
 // scores + a float mask, if there is one, but for its -inf.
 Tensor with_bias(const Tensor& scores, const Tensor& bias);
 
-// Where an array of floats is not -inf.
-Array not_excluded(const Array& scores);
+// Where floats are not -inf.
+Tensor not_excluded(const Tensor& scores);
 
 class Allowed {
  public:
@@ -49,9 +49,8 @@ class Allowed {
   void take_lengths(const AttentionOptions& options);
   void take_mask(const AttentionOptions& options, DType dtype);
   const Array& mask() const { return saved_.defined() ? saved_.get() : mask_; }
-  Index mask_offset(Index row) const;
 
-  Shape shape_;
+  Shape shape_, rows_;  // of the scores; without the axis of keys
   Index queries_ = 0, rows_per_batch_ = 1;
   kernels::KeyRules rules_;
   bool by_query_ = false;  // queries of one batch entry may see different keys

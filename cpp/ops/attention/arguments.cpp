@@ -39,11 +39,8 @@ Index narrower(Index a, Index b) { return a < 0 || b < 0 ? std::max(a, b) : std:
 
 // The smaller of lengths (B) or (B, Lq) and others (B).
 Array shorter(const Array& lengths, const Array& others) {
-  Array y(lengths.shape(), DType::int64);
-  const Index each = lengths.numel() / std::max<Index>(1, others.numel());
-  for (Index i = 0; i < y.numel(); ++i)
-    y.data<std::int64_t>()[i] = std::min(lengths.data<std::int64_t>()[i], others.data<std::int64_t>()[i / each]);
-  return y;
+  const Tensor each(lengths.rank() == 2 ? others.reshaped({others.dim(0), 1}) : others);
+  return binary(Binary::minimum, Tensor(lengths), each).data();
 }
 
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
@@ -76,13 +73,11 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
     for (const Tensor& leaf : leaves) inputs_.push_back(is_floating(leaf.dtype()) ? leaf : Tensor());
     for (Tensor& x : inputs_) x = owned(std::move(x));
     for (std::size_t i = 0; i < held_.size(); ++i) held_[i] = inputs_[i];
-    if (options.sinks.defined()) options.sinks = inputs_[3];
-    const auto keep = [this](Array& array) {
-      if (array.defined()) array = saved_.emplace_back(array).get();
-    };
+    options.sinks = inputs_[3];
     for (Tensor* x : {&options.attn_mask, &options.sinks})
       if (x->defined()) *x = Tensor(saved_.emplace_back(x->data()).get());
-    for (Array* array : {&options.valid_lens, &options.q_offset, &options.dropout_keep}) keep(*array);
+    for (Array* x : {&options.valid_lens, &options.q_offset, &options.dropout_keep})
+      if (x->defined()) *x = saved_.emplace_back(*x).get();
   }
   if (options.formula != nullptr) bind_formula(gives_gradients);
   point(problem_, held_[0].data(), held_[1].data(), held_[2].defined() ? held_[2].data() : Array());
@@ -137,9 +132,11 @@ template <class T> void Arguments<T>::take_masks() {
 template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   AttentionOptions& o = options;
   const Geometry& g = geometry;
-  const auto check_per_head = [&](const char* name, const Shape& shape) {
-    if (shape != Shape{g.heads})
-      fail_value(o.operation, ": ", name, " must be (H,) = (", g.heads, ",); got ", name, " ", shape);
+  const auto take_per_head = [&](const char* name, Tensor& x) {
+    if (!x.defined()) return;
+    if (x.shape() != Shape{g.heads})
+      fail_value(o.operation, ": ", name, " must be (H,) = (", g.heads, ",); got ", name, " ", x.shape());
+    x = packed_as(x, dtype_v<T>);
   };
   if (o.valid_lens.defined()) {
     const Shape given = o.valid_lens.shape();
@@ -149,14 +146,8 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   }
   if (lengths.defined()) o.valid_lens = o.valid_lens.defined() ? shorter(o.valid_lens, lengths) : lengths;
   if (o.valid_lens.defined()) set_lengths(problem_, o.valid_lens, o.valid_lens.rank() == 2, g.queries);
-  if (o.alibi_slopes.defined()) {
-    check_per_head("alibi_slopes", o.alibi_slopes.shape());
-    o.alibi_slopes = packed_as(o.alibi_slopes, dtype_v<T>);
-  }
-  if (o.sinks.defined()) {
-    check_per_head("sinks", o.sinks.shape());
-    o.sinks = packed_as(o.sinks, dtype_v<T>);
-  }
+  take_per_head("alibi_slopes", o.alibi_slopes);
+  take_per_head("sinks", o.sinks);
 }
 
 // What changes scores becomes the formula, whose floating leaves become inputs, in T.
@@ -168,7 +159,7 @@ template <class T> void Arguments<T>::take_formula() {
   if (o.has_bias()) {
     const auto& kinds = formula->program->graph().leaves;
     bias_ = {kinds.size() - (kinds.back().type == NumberType::integer ? 2 : 1), o.attn_mask.shape()};
-    o.attn_mask = excludes_first ? Tensor(not_excluded(o.attn_mask.data())) : Tensor();
+    o.attn_mask = excludes_first ? not_excluded(o.attn_mask) : Tensor();
   }
   o.formula = formula;
   static_cast<ScoreNumbers&>(o) = {};

@@ -66,7 +66,7 @@ template <class T> class Arguments {
   std::vector<Saved> saved_;
 };
 
-// f(call, inputs) of a call without values.
+// f(call, inputs) of a call without values; an IndexError if the formula met an index outside of its array.
 template <class F>
 Array with_call(const Array& queries, const Array& keys, const Geometry& g, const AttentionOptions& options, F f) {
   const NoGrad quiet;
@@ -74,7 +74,10 @@ Array with_call(const Array& queries, const Array& keys, const Geometry& g, cons
   const DType dtype = promoted({q, k});
   return visit_floating(dtype, [&]<class T>(T) {
     const Tensors inputs{cast(q, dtype), cast(k, dtype), {}, {}};
-    return f(Arguments<T>(inputs[0], inputs[1], Tensor(), g, options), inputs);
+    const Arguments<T> call(inputs[0], inputs[1], Tensor(), g, options);
+    const Array y = f(call, inputs);
+    call.check_indices();
+    return y;
   });
 }
 // The same with heads side by side.

@@ -11,14 +11,9 @@ namespace {
 
 // (B, H, L, size) of an input of the kernels, keys and values repeated for the query heads that share them.
 Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index length, Index rows, Index size) {
-  const Index B = g.batches;
-  Tensor y = x;
-  if (!g.packed) {
-    y = reshape(x, {B, heads, length, size});
-  } else {
-    const Tensor used = length == rows ? x : slice(x, 1, 0, length);
-    y = swapaxes(reshape(used, {B, length, heads, size}), 1, 2);
-  }
+  const Tensor used = length == rows ? x : slice(x, 1, 0, length);
+  const Tensor y = g.packed ? swapaxes(reshape(used, {g.batches, length, heads, size}), 1, 2)
+                            : reshape(x, {g.batches, heads, length, size});
   return heads == g.heads ? y : repeat(y, g.heads / std::max<Index>(1, heads), 1);
 }
 
@@ -38,7 +33,7 @@ template <class T> AttentionOptions with_inputs(const Arguments<T>& call, const 
   for (std::size_t i = 0; i < formula->leaves.size() && call.kLeaves + i < inputs.size(); ++i)
     if (inputs[call.kLeaves + i].defined()) formula->leaves[i] = inputs[call.kLeaves + i];
   if (const auto& bias = call.bias(); bias && !o.attn_mask.defined())
-    o.attn_mask = Tensor(not_excluded(packed(formula->leaves[bias->leaf].data())).reshaped(bias->shape));
+    o.attn_mask = reshape(not_excluded(formula->leaves[bias->leaf]), bias->shape);
   o.formula = std::move(formula);
   return o;
 }
@@ -74,8 +69,7 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
     Tensor open = allowed_pairs(s.shape(), dtype, o);
     if (o.changes == nullptr) s = with_bias(s, o.has_bias() ? o.attn_mask : Tensor());
     if (by_formula && o.changes == nullptr) s = formula_scores(*o.formula, where(open, s, scalar_like(s, 0)));
-    if (by_formula && o.formula->program->excludes)
-      open = where(open, Tensor(not_excluded(packed(s.data()))), Tensor(Array::full({}, DType::boolean, 0)));
+    if (by_formula && o.formula->program->excludes) open = bitwise(Bitwise::bit_and, open, not_excluded(s));
     s = where(open, s, scalar_like(s, o.masked_value.value_or(0)));
     if (o.masked_value) open = Tensor(Array::full(s.shape(), DType::boolean, 1));
     if (o.sinks.defined()) {  // one more column, which every row may attend to

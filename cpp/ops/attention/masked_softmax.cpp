@@ -43,12 +43,6 @@ void masked_rows(T* y, const T* x, const Allowed& allowed, const AttentionOption
 
 }  // namespace
 
-Tensor with_bias(const Tensor& scores, const Tensor& bias) {
-  if (!bias.defined()) return scores;
-  const Tensor none = compare(Compare::equal, bias, scalar_like(bias, -std::numeric_limits<double>::infinity()));
-  return add(scores, cast(where(none, scalar_like(bias, 0), bias), scores.dtype()));
-}
-
 Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
   const Tensor scores = floating(input);
   Allowed allowed(scores.shape(), scores.dtype(), o);

@@ -219,12 +219,6 @@ template <class T> Array drawn(const AttentionProblem<T>& given, const ImageOpti
   return grid.enlarged<T>(shown, image);
 }
 
-template <class T> Array image_of(const Arguments<T>& call, const ImageOptions& image) {
-  const Array y = drawn(call.problem(), image);
-  call.check_indices();
-  return y;
-}
-
 void check_range(const char* op, const char* name, const std::optional<std::pair<Index, Index>>& range, Index n) {
   if (range && !(range->first >= 0 && range->first < range->second && range->second <= n))
     fail_value(op, ": ", name, " must be (begin, end) with 0 <= begin < end <= ", n, "; got (", range->first, ", ",
@@ -251,7 +245,7 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
   const Geometry g = plain_geometry(query.shape(), key.shape(), values, options);
   check_image(options.operation, image, g.queries, g.keys);
   const Array y =
-      with_call(query, key, g, options, [&](const auto& call, const Tensors&) { return image_of(call, image); });
+      with_call(query, key, g, options, [&](const auto& call, const Tensors&) { return drawn(call.problem(), image); });
   return y.reshaped(g.shaped(y.shape()));
 }
 
@@ -259,7 +253,7 @@ Array packed_attention_image(const Array& query, const Array& key, Heads heads, 
                              const ImageOptions& image) {
   return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
     check_image("attention_image", image, call.geometry.queries, call.geometry.keys);
-    return image_of(call, image);
+    return drawn(call.problem(), image);
   });
 }
 
@@ -290,11 +284,8 @@ Array image_of(const Array& given, const ImageOptions& image) {
 
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs) {
-  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
-    const Array sums = measures(call.problem(), inputs);
-    call.check_indices();
-    return sums;
-  });
+  return with_packed_call(query, key, heads, options,
+                          [&](const auto& call, const Tensors&) { return measures(call.problem(), inputs); });
 }
 
 Array unpadded(const AttentionOptions& o, const Shape& weights) {

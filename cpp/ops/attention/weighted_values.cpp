@@ -1,7 +1,6 @@
 // Attention weights times values: what every variant ends with that is not fused.
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "core/batch_part.h"
@@ -18,22 +17,6 @@ namespace {
 struct WeightedSizes {
   Index matrices, queries, keys, features;
 };
-
-// c (matrices, m, n) += or = a' @ b' for each matrix; `gradient` as in gradient_gemm.
-template <class T>
-void products(T* c, const T* a, bool ta, const T* b, bool tb, bool adds, Index matrices, Index m, Index n, Index k,
-              std::optional<GradientSide> gradient = {}) {
-  const Index lda = ta ? m : k, ldb = tb ? k : n;
-  const auto product = [&](auto... args) {
-    if (gradient) gradient_gemm<T>(*gradient, args...);
-    else gemm<T>(args...);
-  };
-  if (matrices == 1) return product(c, n, a, lda, ta, b, ldb, tb, adds, m, n, k);
-  parallel_for(0, matrices, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i)
-      product(c + i * m * n, n, a + i * m * k, lda, ta, b + i * k * n, ldb, tb, adds, m, n, k);
-  });
-}
 
 // Values whose rows hold NaN or infinity have zeros instead; `keys` lists these rows, counted over all matrices. So a
 // product with weights reads nothing of them, and what they contribute where their weight is not 0 is added apart.
@@ -66,21 +49,6 @@ void for_infinite(const FiniteValues& v, const T* weights, const WeightedSizes& 
   }
 }
 
-// A given mask is the caller's, who may change it.
-class SavedDropout {
- public:
-  explicit SavedDropout(const WeightDropout& dropout) : dropout_(dropout), keep_(dropout.keep) { dropout_.keep = {}; }
-  WeightDropout get() const {
-    WeightDropout result = dropout_;
-    if (keep_.defined()) result.keep = keep_.get();
-    return result;
-  }
-
- private:
-  WeightDropout dropout_;
-  Saved keep_;
-};
-
 }  // namespace
 
 Array dropped(const Array& weights, const WeightDropout& dropout) {
@@ -88,10 +56,11 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
   Array y(weights.shape(), weights.dtype());
   const Index queries = weights.dim(-2), keys = weights.dim(-1);
   const Strides strides = dropout.keep.defined() ? broadcast_strides(dropout.keep.shape(), weights.shape()) : Strides{};
+  const Shape rows(weights.shape().begin(), weights.shape().end() - 1);
   visit_floating(weights.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().weighted_values;
     const T scale = dropout.p < 1 ? static_cast<T>(1 / (1 - dropout.p)) : T(0);
-    parallel_for(0, weights.shape().product(0, weights.rank() - 1), grain_for(keys), [&](Index begin, Index end) {
+    parallel_for(0, rows.numel(), grain_for(keys), [&](Index begin, Index end) {
       for (Index row = begin; row < end; ++row) {
         T* out = y.data<T>() + row * keys;
         const T* x = weights.data<T>() + row * keys;
@@ -100,12 +69,8 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
                       static_cast<std::uint64_t>(row % queries), dropout.p, keys);
           continue;
         }
-        Index offset = 0, rest = row;
-        for (Index axis = weights.rank() - 2; axis >= 0; --axis) {
-          offset += rest % weights.dim(axis) * strides[static_cast<std::size_t>(axis)];
-          rest /= weights.dim(axis);
-        }
-        kernel.keep(out, x, dropout.keep.data<bool>() + offset, strides.back(), scale, keys);
+        const bool* keep = dropout.keep.data<bool>() + offset_of(row, rows, strides);
+        kernel.keep(out, x, keep, strides.back(), scale, keys);
       }
     });
   });
@@ -167,49 +132,57 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
   const Tensor weights = packed(given_weights), values = packed(given_values);
   const WeightedSizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1),
                            values.dim(-1)};
-  Shape shape = weights.shape();
-  shape.back() = size.features;
-  Array y(shape, weights.dtype());
+  Array y;
   FiniteValues finite;
   visit_floating(weights.dtype(), [&]<class T>(T) {
     const Array w = dropped(weights.data(), dropout);
     finite = finite_values<T>(values.data(), size.features);
-    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, false, size.matrices, size.queries,
-             size.features, size.keys);
+    y = matmul(Tensor(w), Tensor(finite.values)).data();
     for_infinite(finite, weights.ptr<T>(), size, [&](Index row, Index key, Index at) {
       kernels::kernels<T>().elementwise.add_scaled(
           y.data<T>() + row * size.features, values.ptr<T>() + key * size.features, w.data<T>()[at], size.features);
     });
   });
   if (!wants_gradient({weights, values})) return Tensor(std::move(y));
-  const SavedDropout drawn(dropout);
+  // A given mask is the caller's, who may change it.
+  WeightDropout stream = dropout;
+  stream.keep = {};
+  const auto drawn = [stream, keep = Saved(dropout.keep)] {
+    WeightDropout result = stream;
+    result.keep = keep.get();
+    return result;
+  };
   return record_fused(
       std::move(y), {owned(weights), owned(values)},
       [finite_v = Saved(finite.values), keys = finite.keys, drawn, size](const Array& dy, Gradients& dx) {
-        const WeightDropout kept = drawn.get();
         const Array &w = dx.input(0), &v = dx.input(1);
         visit_floating(dy.dtype(), [&]<class T>(T) {
           const T* dout = dy.data<T>();
           if (dx.wants(0)) {
-            Array dw(w.shape(), dy.dtype());
-            products(dw.data<T>(), dout, false, finite_v.data<T>(), true, false, size.matrices, size.queries, size.keys,
-                     size.features);
+            const Array dw = matmul(Tensor(dy), transposed(Tensor(finite_v.get()))).data();
             for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
               T sum = 0;
               for (Index c = 0; c < size.features; ++c)
                 sum += dout[row * size.features + c] * v.data<T>()[key * size.features + c];
               dw.data<T>()[at] = sum;
             });
-            dx.add(0, dropped(dw, kept));
+            dx.add(0, dropped(dw, drawn()));
           }
           if (dx.wants(1)) {
-            const Array shares = dropped(w, kept);
-            products(dx.of(1).data<T>(), shares.data<T>(), true, dout, false, true, size.matrices, size.keys,
-                     size.features, size.queries, GradientSide::right);
+            const Array shares = dropped(w, drawn());
+            T* dv = dx.of(1).data<T>();
+            const Index cost = size.keys * size.features * std::max<Index>(size.queries, 1) / 8;
+            parallel_for(0, size.matrices, grain_for(cost), [&](Index begin, Index end) {
+              for (Index i = begin; i < end; ++i)
+                gradient_gemm(GradientSide::right, dv + i * size.keys * size.features, size.features,
+                              shares.data<T>() + i * size.queries * size.keys, size.keys, true,
+                              dout + i * size.queries * size.features, size.features, false, true, size.keys,
+                              size.features, size.queries);
+            });
           }
         });
       },
-      [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn.get(), dy, dx); });
+      [drawn](const Tensor& dy, TensorGradients& dx) { derive_weighted(drawn(), dy, dx); });
 }
 
 }  // namespace qkv::ops
