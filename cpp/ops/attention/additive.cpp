@@ -197,9 +197,6 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Additive
                  2 * memory.as<T>()[s * size + n.queries * n.stride + m];
 }
 
-// (L, M) as a batch of one.
-Tensor batched(const Tensor& x, bool alone) { return alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x; }
-
 void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
   if (q.rank() != 2 && q.rank() != 3) fail_value(op, ": queries must be (B, Lq, M) or (Lq, M); got queries ", q);
   const bool alone = q.rank() == 2;
@@ -284,7 +281,7 @@ AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, c
     check_lengths(op, options.valid_lens, alone ? Shape{} : Shape{batches}, alone ? Shape{rows} : Shape{batches, rows},
                   keys.dim(-2), {.lengths = options.names.valid_lens});
   const DType dtype = promoted({queries, keys, score_weight, values});
-  const auto input = [&](const Tensor& x) { return cast(batched(x, alone), dtype); };
+  const auto input = [&](const Tensor& x) { return cast(alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x, dtype); };
   Tensor scores =
       additive_scores(input(queries), input(keys), cast(score_weight, dtype), options.valid_lens);  // (B, Lq, Lk)
   if (alone) scores = reshape(scores, {rows, keys.dim(0)});

@@ -16,7 +16,7 @@ template <class T> T* numbers(const Array& x) { return x.defined() ? x.data<std:
 // How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
 struct Geometry : kernels::AttentionSizes {
   Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
-  Index rank = 4;      // of the caller's arrays
+  Index rank = 4;      // of the caller's arrays; 4 if they are packed
   bool packed = false;
 
   template <class T> HeadsView<T> view(const Array& x, Index number_of_heads, Index rows, Index size) const {
@@ -28,12 +28,10 @@ struct Geometry : kernels::AttentionSizes {
     if (packed) return {batches, queries, heads * value_size};
     return shaped({batches, heads, queries, value_size});
   }
-  Shape weights_shape() const {
-    return packed ? Shape{batches, heads, queries, keys} : shaped({batches, heads, queries, keys});
-  }
-  Shape lse_shape() const { return packed ? Shape{batches, heads, queries} : shaped({batches, heads, queries}); }
+  Shape weights_shape() const { return shaped({batches, heads, queries, keys}); }
+  Shape lse_shape() const { return shaped({batches, heads, queries}); }
 
-  // Drops the axes that the caller's arrays do not have.
+  // Drops the axes that the caller's arrays do not have; of heads side by side the results have all.
   Shape shaped(Shape full) const {
     if (rank <= 3) full.erase(full.begin() + 1);
     if (rank == 2) full.erase(full.begin());

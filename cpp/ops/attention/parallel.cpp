@@ -1,10 +1,7 @@
 #include "ops/attention/parallel.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "core/buffer.h"
-#include "core/parallel.h"
 #include "kernels/kernels.h"
 
 namespace qkv::ops {
@@ -12,17 +9,10 @@ namespace {
 
 using kernels::AttentionPiece;
 
-// Whether rows of keys or values lie apart, as those of one head do in (B, L, H * D), and are read often enough to be
-// copied first. Such rows lie a multiple of some KiB apart and map onto a few sets of the caches, so each tile of
-// queries would fetch them from far away again.
-template <class T> bool worth_copying(const AttentionProblem<T>& p) {
-  const bool apart = p.key.position != p.key_size || (p.value.data != nullptr && p.value.position != p.value_size);
-  return apart && p.heads / p.kv_heads * p.queries > 2 * kernels::kernels<T>().attention.tile_rows;
-}
-
 // `to` (B, H, Lk, size) = the rows of each head side by side.
 template <class T>
-HeadsView<const T> copied(T* to, const HeadsView<const T>& from, Index batches, Index heads, Index rows, Index size) {
+kernels::HeadsView<const T> copied(T* to, const kernels::HeadsView<const T>& from, Index batches, Index heads,
+                                   Index rows, Index size) {
   parallel_for(0, batches * heads * rows, grain_for(size / 8 + 1), [&](Index begin, Index end) {
     for (Index at = begin; at < end; ++at) {
       const Index matrix = at / rows;
@@ -64,20 +54,18 @@ template <class T, class Body> void for_query_tiles(const AttentionProblem<T>& p
 
 }  // namespace
 
-template <class T>
-AdjoiningRows<T>::AdjoiningRows(const AttentionProblem<T>& given)
-    : problem(given),
-      memory_(worth_copying(given) ? static_cast<std::size_t>(given.batches * given.kv_heads * given.keys *
-                                                              (given.key_size + given.value_size)) *
-                                         sizeof(T)
-                                   : 0) {
-  if (!worth_copying(given)) return;
-  const Index rows = given.batches * given.kv_heads * given.keys;
-  T* memory = memory_.template as<T>();
-  problem.key = copied(memory, given.key, given.batches, given.kv_heads, given.keys, given.key_size);
-  if (given.value_size > 0)
-    problem.value = copied(memory + rows * given.key_size, given.value, given.batches, given.kv_heads, given.keys,
-                           given.value_size);
+template <class T> Array adjoin_rows(AttentionProblem<T>& p) {
+  // Rows of one head in (B, L, H * D) lie a multiple of some KiB apart and map onto a few sets of the caches, so each
+  // tile of queries would fetch them from far away again.
+  const bool apart = p.key.position != p.key_size || (p.value.data != nullptr && p.value.position != p.value_size);
+  if (!apart || p.heads / p.kv_heads * p.queries <= 2 * kernels::kernels<T>().attention.tile_rows) return {};
+  const Index rows = p.batches * p.kv_heads * p.keys;
+  Array copies({rows, p.key_size + p.value_size}, dtype_v<T>);
+  T* memory = copies.data<T>();
+  p.key = copied(memory, p.key, p.batches, p.kv_heads, p.keys, p.key_size);
+  if (p.value_size > 0)
+    p.value = copied(memory + rows * p.key_size, p.value, p.batches, p.kv_heads, p.keys, p.value_size);
+  return copies;
 }
 
 template <class T> void attention_forward(const AttentionResult<T>& to, const AttentionProblem<T>& problem) {
@@ -89,8 +77,8 @@ template <class T> void attention_forward(const AttentionResult<T>& to, const At
     return;
   }
   if (problem.batches == 0 || problem.heads == 0 || problem.queries == 0) return;
-  const AdjoiningRows<T> adjoining(problem);
-  const AttentionProblem<T>& p = adjoining.problem;
+  AttentionProblem<T> p = problem;
+  const Array copies = adjoin_rows(p);
   const std::size_t heads = static_cast<std::size_t>(p.batches * p.kv_heads);
   const Scratch not_finite(heads);
   AttentionResult<T> result = to;
@@ -100,8 +88,8 @@ template <class T> void attention_forward(const AttentionResult<T>& to, const At
                   [&](AttentionPiece piece, T* memory) { attention.forward(result, p, piece, memory); });
 }
 
-template class AdjoiningRows<float>;
-template class AdjoiningRows<double>;
+template Array adjoin_rows(AttentionProblem<float>&);
+template Array adjoin_rows(AttentionProblem<double>&);
 template void attention_forward(const AttentionResult<float>&, const AttentionProblem<float>&);
 template void attention_forward(const AttentionResult<double>&, const AttentionProblem<double>&);
 

@@ -13,7 +13,11 @@
 //     attention_forward(result, p);
 #pragma once
 
+#include <algorithm>
+
+#include "core/array.h"
 #include "core/buffer.h"
+#include "core/parallel.h"
 #include "kernels/attention/problem.h"
 
 namespace qkv::ops {
@@ -22,8 +26,6 @@ using kernels::AttentionGradients;
 using kernels::AttentionProblem;
 using kernels::AttentionResult;
 using kernels::AttentionSaved;
-using kernels::HeadsView;
-using kernels::WeightsView;
 
 // Multiplications of one piece of work at most: about 20 ms of a core, so that an interrupt is soon noticed.
 constexpr Index kLargestPiece = Index{1} << 30;
@@ -46,14 +48,23 @@ template <class T>
 void attention_backward(const AttentionGradients<T>& gradients, const AttentionSaved<T>& saved,
                         const AttentionProblem<T>& problem);
 
-// The same problem with keys and values whose rows adjoin: copies where the given ones lie apart and are read often.
-template <class T> class AdjoiningRows {
- public:
-  explicit AdjoiningRows(const AttentionProblem<T>& given);
-  AttentionProblem<T> problem;
+// Keys and values become copies whose rows adjoin, in the memory that is returned, where the given ones lie apart and
+// are read often.
+template <class T> Array adjoin_rows(AttentionProblem<T>& problem);
 
- private:
-  Scratch memory_;
-};
+// Calls body(piece, tile, memory) for tiles of `size` rows of the query heads that read the same keys, one of which
+// takes `cost` and so much scratch.
+template <class T, class Body>
+void for_tiles(const AttentionProblem<T>& p, Index size, Index cost, Index scratch_elements, Body&& body) {
+  const Index rows = p.heads / std::max<Index>(1, p.kv_heads) * p.queries, tiles = (rows + size - 1) / size;
+  parallel_for(0, p.batches * p.kv_heads * tiles, grain_for(cost), [&](Index first, Index last) {
+    const Scratch memory(static_cast<std::size_t>(scratch_elements) * sizeof(T));
+    for (Index at = first; at < last; ++at) {
+      const Index matrix = at / tiles, tile = at % tiles, begin = tile * size;
+      body(kernels::AttentionPiece{matrix / p.kv_heads, matrix % p.kv_heads, begin, std::min(rows, begin + size)}, tile,
+           memory.as<T>());
+    }
+  });
+}
 
 }  // namespace qkv::ops

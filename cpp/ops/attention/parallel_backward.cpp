@@ -1,8 +1,4 @@
 // The backward pass of attention in pieces. Every sum has one order, given by the shape alone.
-#include <algorithm>
-
-#include "core/buffer.h"
-#include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/attention/leaf_sums.h"
 #include "ops/attention/parallel.h"
@@ -17,18 +13,11 @@ template <class T> const kernels::Attention<T>& table() { return kernels::kernel
 Index pieces(Index n, Index size) { return (n + size - 1) / size; }
 
 template <class T> void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<T>& p) {
-  const Index rows = p.heads / p.kv_heads * p.queries, size = table<T>().tile_rows, blocks = pieces(rows, size);
-  const Index scratch = saved.dweights.data != nullptr ? table<T>().backward_scratch(p, 0) : 0;
-  const Index cost = size * (p.value_size / 8 + 8 + (saved.dweights.data != nullptr ? p.keys * p.key_size / 16 : 0));
-  parallel_for(0, p.batches * p.kv_heads * blocks, grain_for(cost), [&](Index begin, Index end) {
-    const Scratch memory(static_cast<std::size_t>(scratch) * sizeof(T));
-    for (Index at = begin; at < end; ++at) {
-      const Index matrix = at / blocks, row = at % blocks * size;
-      table<T>().row_delta(delta, saved, p,
-                           AttentionPiece{matrix / p.kv_heads, matrix % p.kv_heads, row, std::min(rows, row + size)},
-                           memory.as<T>());
-    }
-  });
+  const Index size = table<T>().tile_rows;
+  const bool weights = saved.dweights.data != nullptr;
+  const Index cost = size * (p.value_size / 8 + 8 + (weights ? p.keys * p.key_size / 16 : 0));
+  for_tiles(p, size, cost, weights ? table<T>().backward_scratch(p, 0) : 0,
+            [&](AttentionPiece piece, Index, T* memory) { table<T>().row_delta(delta, saved, p, piece, memory); });
 }
 
 // How many keys a row may attend to at most.
@@ -145,10 +134,12 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
       for (Index head = begin; head < end; ++head) table<T>().sink_gradient(gradients.dsinks, delta, saved, p, head);
     });
   if (p.keys == 0) return;
-  const AdjoiningRows<T> adjoining(p);
   if (gradients.dquery.data != nullptr || gradients.dkey.data != nullptr || gradients.dvalue.data != nullptr ||
-      gradients.dleaves != nullptr)
-    queries_keys_values(gradients, delta, saved, adjoining.problem);
+      gradients.dleaves != nullptr) {
+    AttentionProblem<T> adjoining = p;
+    const Array copies = adjoin_rows(adjoining);
+    queries_keys_values(gradients, delta, saved, adjoining);
+  }
 }
 
 template void attention_backward(const AttentionGradients<float>&, const AttentionSaved<float>&,

@@ -5,12 +5,10 @@
 #include <limits>
 #include <numeric>
 
-#include "core/buffer.h"
 #include "core/error.h"
-#include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/attention/allowed.h"
 #include "ops/attention/arguments.h"
-#include "ops/attention/composed.h"
 #include "ops/attention/parallel.h"
 #include "ops/ops.h"
 
@@ -22,20 +20,13 @@ using kernels::AttentionPiece;
 // part(i) of n numbers in `parts` parts: where it begins.
 Index begin_of(Index part, Index parts, Index n) { return n / parts * part + n % parts * part / parts; }
 
-// Each measure of one query.
-struct RowMeasures {
-  std::array<double, kMeasures> value;
-  std::array<bool, kMeasures> given{};
-  void set(std::size_t i, double x) {
-    value[i] = x;
-    given[i] = true;
-  }
-};
-
-// `logs` (n) is scratch.
+// Adds each measure that one query has to `sums`, and 1 to how many have it (2, 8). `logs` (n) is scratch.
 template <class T>
-RowMeasures measured(const T* w, T* logs, Index n, Index batch, Index query, const MeasureInputs& in) {
-  RowMeasures m;
+void measure(double* sums, const T* w, T* logs, Index n, Index batch, Index query, const MeasureInputs& in) {
+  const auto add = [sums](Index place, double x) {
+    sums[place] += x;
+    sums[kMeasures + place] += 1;
+  };
   for (Index j = 0; j < n; ++j) logs[j] = std::max(w[j], std::numeric_limits<T>::min());
   kernels::kernels<T>().elementwise.unary(kernels::Unary::logarithm, logs, logs, n);
   const Index at = in.offset + query;
@@ -49,88 +40,63 @@ RowMeasures measured(const T* w, T* logs, Index n, Index batch, Index query, con
     total += weight;
     if (separator != nullptr && separator[j]) separators += weight, separated = true;
   }
-  if (total == 0) return m;  // no key
-  m.set(0, entropy);
-  m.set(4, static_cast<double>(w[0]));
-  if (separated) m.set(7, separators);
-  if (in.cross) return m;
-  m.set(1, distance);
-  if (at > 0 && at <= n) m.set(2, static_cast<double>(w[at - 1]));
-  if (at >= 0 && at < n) m.set(3, static_cast<double>(w[at]));
-  if (!in.earlier.defined() || at < 0 || at >= n) return m;
+  if (total == 0) return;  // no key
+  add(0, entropy);
+  add(4, static_cast<double>(w[0]));
+  if (separated) add(7, separators);
+  if (in.cross) return;
+  add(1, distance);
+  if (at > 0 && at <= n) add(2, static_cast<double>(w[at - 1]));
+  if (at >= 0 && at < n) add(3, static_cast<double>(w[at]));
+  if (!in.earlier.defined() || at < 0 || at >= n) return;
   const std::int64_t* earlier = in.earlier.data<std::int64_t>() + batch * n;
   const Index last = static_cast<Index>(earlier[at]);
-  if (last < 0) return m;
+  if (last < 0) return;
   double duplicate = 0;
   for (Index j = last; j >= 0; j = static_cast<Index>(earlier[j])) duplicate += static_cast<double>(w[j]);
-  m.set(5, duplicate);
-  m.set(6, static_cast<double>(w[last + 1]));
-  return m;
+  add(5, duplicate);
+  add(6, static_cast<double>(w[last + 1]));
 }
 
-// Sums (2, 8, H) of what rows say, in an order that does not depend on threads: first by pieces, then the pieces.
-class Sums {
- public:
-  Sums(Index heads, Index pieces) : heads_(heads), of_(static_cast<std::size_t>(pieces * heads)) {}
-  void add(Index piece, Index head, const RowMeasures& m) {
-    auto& to = of_[static_cast<std::size_t>(piece * heads_ + head)];
-    for (std::size_t i = 0; i < m.value.size(); ++i)
-      if (m.given[i]) to.sum[i] += m.value[i], to.count[i] += 1;
-  }
-  Array array() const {
-    Array y = Array::zeros({2, kMeasures, heads_}, DType::float64);
-    for (std::size_t at = 0; at < of_.size(); ++at)
-      for (std::size_t i = 0; i < kMeasures; ++i) {
-        const Index place = static_cast<Index>(i) * heads_ + static_cast<Index>(at) % heads_;
-        y.data<double>()[place] += of_[at].sum[i];
-        y.data<double>()[kMeasures * heads_ + place] += of_[at].count[i];
-      }
-    return y;
-  }
-
- private:
-  struct Each {
-    std::array<double, kMeasures> sum{}, count{};
-  };
-  const Index heads_;
-  std::vector<Each> of_;
-};
-
-bool counts(const MeasureInputs& in, Index batch, Index query, Index queries) {
-  return !in.real.defined() || in.real.data<bool>()[batch * queries + query];
-}
-
-template <class T> Array measures(const AttentionProblem<T>& given, const MeasureInputs& in) {
-  const AdjoiningRows<T> adjoining(without_values(given));
-  const AttentionProblem<T>& p = adjoining.problem;
-  const auto& attention = kernels::kernels<T>().attention;
-  const Index group = p.heads / std::max<Index>(1, p.kv_heads), rows = group * p.queries, size = attention.panel_rows;
-  const Index tiles = (rows + size - 1) / size, all = p.batches * p.kv_heads * tiles;
-  Sums sums(p.heads, p.batches * tiles);
-  AttentionResult<T> with_weights;
-  T some = 0;
-  with_weights.weights.data = &some;
-  const Index scratch = attention.forward_scratch(with_weights, p), cost = size * p.keys * (p.key_size + 32);
-  parallel_for(0, all, grain_for(cost / 16), [&](Index first, Index last) {
-    const Scratch memory(static_cast<std::size_t>(scratch + (size + 1) * p.keys) * sizeof(T));
-    T* weights = memory.as<T>() + scratch;
-    for (Index at = first; at < last; ++at) {
-      const Index matrix = at / tiles, batch = matrix / p.kv_heads, kv_head = matrix % p.kv_heads;
-      const Index begin = at % tiles * size, end = std::min(rows, begin + size);
-      AttentionResult<T> result;
-      // Row (head, query) of the piece lies at its place behind `begin`.
-      result.weights = {weights - (kv_head * rows + begin) * p.keys, 0, p.queries * p.keys, p.keys, 1};
-      attention.forward(result, p, AttentionPiece{batch, kv_head, begin, end}, memory.as<T>());
-      for (Index row = begin; row < end; ++row) {
-        const Index query = row % p.queries;
-        if (!counts(in, batch, query, p.queries)) continue;
-        const RowMeasures m =
-            measured(weights + (row - begin) * p.keys, weights + size * p.keys, p.keys, batch, query, in);
-        sums.add(batch * tiles + at % tiles, kv_head * group + row / p.queries, m);
-      }
+// Sums (2, 8, H) of the weights that rows_of(piece, memory) gives, those of each tile of `size` rows, with so much
+// scratch.
+template <class T, class RowsOf>
+Array measures(const AttentionProblem<T>& p, const MeasureInputs& in, Index size, Index scratch, RowsOf rows_of) {
+  const Index group = p.heads / std::max<Index>(1, p.kv_heads), tiles = (group * p.queries + size - 1) / size;
+  // In an order that does not depend on threads: first by tiles, then the tiles.
+  const Array sums = Array::zeros({p.batches * tiles, p.heads, 2, kMeasures}, DType::float64);
+  const Index cost = size * p.keys * (p.key_size + 32) / 16;
+  for_tiles(p, size, cost, scratch + p.keys, [&](AttentionPiece piece, Index tile, T* memory) {
+    const T* weights = rows_of(piece, memory);
+    for (Index row = piece.begin; row < piece.end; ++row, weights += p.keys) {
+      const Index query = row % p.queries, head = piece.kv_head * group + row / p.queries;
+      if (in.real.defined() && !in.real.data<bool>()[piece.batch * p.queries + query]) continue;
+      measure(sums.data<double>() + ((piece.batch * tiles + tile) * p.heads + head) * 2 * kMeasures, weights,
+              memory + scratch, p.keys, piece.batch, query, in);
     }
   });
-  return sums.array();
+  const Array y = Array::zeros({2, kMeasures, p.heads}, DType::float64);
+  for (Index at = 0, each = 2 * kMeasures; at < sums.numel(); ++at)
+    y.data<double>()[at % each * p.heads + at / each % p.heads] += sums.data<double>()[at];
+  return y;
+}
+
+template <class T> Array computed_measures(AttentionProblem<T> p, const MeasureInputs& in) {
+  const Array copies = adjoin_rows(p);
+  const auto& attention = kernels::kernels<T>().attention;
+  AttentionResult<T> asked;
+  T some = 0;
+  asked.weights.data = &some;
+  const Index size = attention.panel_rows, scratch = attention.forward_scratch(asked, p);
+  return measures(p, in, size, scratch + size * p.keys, [&](AttentionPiece piece, T* memory) {
+    T* weights = memory + scratch;
+    AttentionResult<T> result;
+    // Row (head, query) of the piece lies at its place behind the piece's first row.
+    const Index before = piece.kv_head * (p.heads / p.kv_heads) * p.queries + piece.begin;
+    result.weights = {weights - before * p.keys, 0, p.queries * p.keys, p.keys, 1};
+    attention.forward(result, p, piece, memory);
+    return weights;
+  });
 }
 
 // Pixels of weights (B, H, Lq, Lk): no more than there are queries and keys.
@@ -149,74 +115,70 @@ struct Grid {
     for (Index x = 0; x <= width; ++x) starts.push_back(column_begin + begin_of(x, width, column_end - column_begin));
   }
   Index row(Index y) const { return first_row + begin_of(y, height, rows); }
-  // pixels (width) = theirs and those of one more row of weights, of which `reduced` are the columns.
-  template <class T> void add(T* pixels, const T* reduced) const {
-    for (Index x = 0; x < width; ++x) pixels[x] = largest ? std::max(pixels[x], reduced[x]) : pixels[x] + reduced[x];
-  }
-  // Rows of pixels [y_begin, y_end), summed, as means.
-  template <class T> void average(T* pixels, Index y_begin, Index y_end) const {
-    for (Index y = y_begin; y < y_end; ++y)
-      for (Index x = 0; x < width; ++x)
-        pixels[y * width + x] /= static_cast<T>(
-            (row(y + 1) - row(y)) * (starts[static_cast<std::size_t>(x) + 1] - starts[static_cast<std::size_t>(x)]));
-  }
   // (B, H, height, width) at the size that was asked for: several pixels show one weight.
-  template <class T> Array enlarged(const Array& shown, const ImageOptions& image) const {
+  Array enlarged(const Array& shown, const ImageOptions& image) const {
     if (height == image.height && width == image.width) return shown;
-    Array y({shown.dim(0), shown.dim(1), image.height, image.width}, dtype_v<T>);
-    for (Index line = 0; line < shown.dim(0) * shown.dim(1) * image.height; ++line) {
-      const Index matrix = line / image.height, from = line % image.height * height / image.height;
-      const T* source = shown.data<T>() + (matrix * height + from) * width;
-      for (Index x = 0; x < image.width; ++x) y.data<T>()[line * image.width + x] = source[x * width / image.width];
-    }
-    return y;
+    const auto places = [](Index count, Index size) {
+      const Array at({size}, DType::int64);
+      for (Index i = 0; i < size; ++i) at.data<std::int64_t>()[i] = i * count / size;
+      return at;
+    };
+    return entries(entries(shown, 2, places(height, image.height)), 3, places(width, image.width));
   }
 };
 
-// Rows of pixels [y_begin, y_end) of one head, by one thread; to (height, width) holds zeros.
-template <class T>
-void draw_rows(T* to, const AttentionProblem<T>& p, const Grid& grid, Index batch, Index head, Index y_begin,
-               Index y_end, T* memory) {
-  const auto& attention = kernels::kernels<T>().attention;
-  const Index group = p.heads / p.kv_heads, before = head % group * p.queries;
-  AttentionResult<T> result;
-  result.columns = {{}, grid.starts.data(), grid.width, grid.largest};
-  T* reduced = memory + attention.forward_scratch(result, p);
+// Rows of pixels [y_begin, y_end) of one head; to (height, width) holds zeros. columns(begin, end): those of rows of
+// weights, at most `together` of them.
+template <class T, class Columns>
+void draw_rows(T* to, const Grid& grid, Index y_begin, Index y_end, Index together, Columns columns) {
+  const Index width = grid.width;
   Index y = y_begin;
-  for (Index begin = grid.row(y_begin); begin < grid.row(y_end); begin += attention.tile_rows) {
-    const Index end = std::min(grid.row(y_end), begin + attention.tile_rows);
-    result.columns.to = {reduced - begin * grid.width, 0, 0, grid.width, 1};
-    attention.forward(result, p, AttentionPiece{batch, head / group, before + begin, before + end}, memory);
-    for (Index row = begin; row < end; ++row) {
+  for (Index begin = grid.row(y_begin), last = grid.row(y_end); begin < last; begin += together) {
+    const Index end = std::min(last, begin + together);
+    const T* reduced = columns(begin, end);
+    for (Index row = begin; row < end; ++row, reduced += width) {
       while (row >= grid.row(y + 1)) ++y;
-      grid.add(to + y * grid.width, reduced + (row - begin) * grid.width);
+      T* pixels = to + y * width;
+      for (Index x = 0; x < width; ++x)
+        pixels[x] = grid.largest ? std::max(pixels[x], reduced[x]) : pixels[x] + reduced[x];
     }
   }
-  if (!grid.largest) grid.average(to, y_begin, y_end);
+  for (y = y_begin; !grid.largest && y < y_end; ++y)
+    for (Index x = 0; x < width; ++x) {
+      const auto at = static_cast<std::size_t>(x);
+      to[y * width + x] /= static_cast<T>((grid.row(y + 1) - grid.row(y)) * (grid.starts[at + 1] - grid.starts[at]));
+    }
 }
 
-template <class T> Array drawn(const AttentionProblem<T>& given, const ImageOptions& image) {
-  const AdjoiningRows<T> adjoining(without_values(given));
-  const AttentionProblem<T>& p = adjoining.problem;
+template <class T> Array drawn(AttentionProblem<T> p, const ImageOptions& image) {
+  const Array copies = adjoin_rows(p);
   const Grid grid(image, p.queries, p.keys);
   Array shown = Array::zeros({p.batches, p.heads, grid.height, grid.width}, dtype_v<T>);
   const auto& attention = kernels::kernels<T>().attention;
-  AttentionResult<T> result;
-  result.columns.count = grid.width;
-  const Index scratch = attention.forward_scratch(result, p) + attention.tile_rows * grid.width;
+  AttentionResult<T> asked;
+  asked.columns = {{}, grid.starts.data(), grid.width, grid.largest};
+  const Index scratch = attention.forward_scratch(asked, p), size = attention.tile_rows;
   // Whole rows of pixels, of at least a tile of queries together.
-  const Index together = std::max<Index>(1, attention.tile_rows * grid.height / std::max<Index>(1, grid.rows));
+  const Index together = std::max<Index>(1, size * grid.height / std::max<Index>(1, grid.rows));
   const Index pieces = (grid.height + together - 1) / together, matrices = p.batches * p.heads;
   const Index cost = (grid.rows / std::max<Index>(1, pieces) + 1) * p.keys * (p.key_size + 32);
   parallel_for(0, matrices * pieces, grain_for(cost / 16), [&](Index first, Index last) {
-    const Scratch memory(static_cast<std::size_t>(scratch) * sizeof(T));
+    const Scratch memory(static_cast<std::size_t>(scratch + size * grid.width) * sizeof(T));
+    T* reduced = memory.as<T>() + scratch;
     for (Index at = first; at < last; ++at) {
-      const Index matrix = at / pieces, y = at % pieces * together;
-      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, p, grid, matrix / p.heads, matrix % p.heads, y,
-                std::min(grid.height, y + together), memory.as<T>());
+      const Index matrix = at / pieces, y = at % pieces * together, head = matrix % p.heads;
+      const Index group = p.heads / p.kv_heads, before = head % group * p.queries;
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, grid, y, std::min(grid.height, y + together), size,
+                [&](Index begin, Index end) {
+                  AttentionResult<T> result = asked;
+                  result.columns.to = {reduced - begin * grid.width, 0, 0, grid.width, 1};
+                  attention.forward(result, p, {matrix / p.heads, head / group, before + begin, before + end},
+                                    memory.as<T>());
+                  return reduced;
+                });
     }
   });
-  return grid.enlarged<T>(shown, image);
+  return grid.enlarged(shown, image);
 }
 
 void check_range(const char* op, const char* name, const std::optional<std::pair<Index, Index>>& range, Index n) {
@@ -244,8 +206,9 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
   if (!values.empty()) values.back() = 0;
   const Geometry g = plain_geometry(query.shape(), key.shape(), values, options);
   check_image(options.operation, image, g.queries, g.keys);
-  const Array y =
-      with_call(query, key, g, options, [&](const auto& call, const Tensors&) { return drawn(call.problem(), image); });
+  const Array y = with_call(query, key, g, options, [&](const auto& call, const Tensors&) {
+    return drawn(without_values(call.problem()), image);
+  });
   return y.reshaped(g.shaped(y.shape()));
 }
 
@@ -253,7 +216,7 @@ Array packed_attention_image(const Array& query, const Array& key, Heads heads, 
                              const ImageOptions& image) {
   return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
     check_image("attention_image", image, call.geometry.queries, call.geometry.keys);
-    return drawn(call.problem(), image);
+    return drawn(without_values(call.problem()), image);
   });
 }
 
@@ -265,27 +228,24 @@ Array image_of(const Array& given, const ImageOptions& image) {
   return visit_floating(weights.dtype(), [&]<class T>(T) {
     Array shown = Array::zeros({B, H, grid.height, grid.width}, dtype_v<T>);
     std::vector<T> reduced(static_cast<std::size_t>(grid.width));
-    for (Index matrix = 0; matrix < B * H; ++matrix) {
-      T* to = shown.data<T>() + matrix * grid.height * grid.width;
-      for (Index y = 0; y < grid.height; ++y)
-        for (Index row = grid.row(y); row < grid.row(y + 1); ++row) {
-          const T* from = weights.data<T>() + (matrix * Lq + row) * Lk;
-          for (std::size_t x = 0; x < reduced.size(); ++x) {
-            const T *begin = from + grid.starts[x], *end = from + grid.starts[x + 1];
-            reduced[x] = grid.largest ? *std::max_element(begin, end) : std::accumulate(begin, end, T(0));
-          }
-          grid.add(to + y * grid.width, reduced.data());
+    for (Index matrix = 0; matrix < B * H; ++matrix)
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, grid, 0, grid.height, 1, [&](Index row, Index) {
+        const T* from = weights.data<T>() + (matrix * Lq + row) * Lk;
+        for (std::size_t x = 0; x < reduced.size(); ++x) {
+          const T *begin = from + grid.starts[x], *end = from + grid.starts[x + 1];
+          reduced[x] = grid.largest ? *std::max_element(begin, end) : std::accumulate(begin, end, T(0));
         }
-      if (!grid.largest) grid.average(to, 0, grid.height);
-    }
-    return grid.enlarged<T>(shown, image);
+        return reduced.data();
+      });
+    return grid.enlarged(shown, image);
   });
 }
 
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs) {
-  return with_packed_call(query, key, heads, options,
-                          [&](const auto& call, const Tensors&) { return measures(call.problem(), inputs); });
+  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
+    return computed_measures(without_values(call.problem()), inputs);
+  });
 }
 
 Array unpadded(const AttentionOptions& o, const Shape& weights) {
@@ -295,30 +255,24 @@ Array unpadded(const AttentionOptions& o, const Shape& weights) {
   const bool by_mask = mask.defined() && mask.dtype() == DType::boolean && mask.rank() > 2 && mask.dim(-2) == 1 &&
                        mask.dim(-1) == Lk && mask.numel() == mask.dim(0) * Lk && (mask.dim(0) == B || mask.dim(0) == 1);
   if (!by_length && !by_mask) return {};
-  Array real({B, Lk}, DType::boolean);
-  const Array open = by_mask ? packed(mask.data()) : Array();
-  for (Index b = 0; b < B; ++b)
-    for (Index j = 0; j < Lk; ++j)
-      real.data<bool>()[b * Lk + j] = (!by_length || j < o.valid_lens.data<std::int64_t>()[b]) &&
-                                      (!by_mask || open.data<bool>()[(mask.dim(0) == 1 ? 0 : b * Lk) + j]);
-  return real;
+  AttentionOptions keys;
+  if (by_length) keys.valid_lens = o.valid_lens.reshaped({B});
+  if (by_mask) keys.attn_mask = reshape(mask, {mask.dim(0), 1, Lk});
+  return Allowed({B, 1, Lk}, DType::float32, keys).array().reshaped({B, Lk});
 }
 
 Array measures_of(const Array& given, const MeasureInputs& inputs) {
   const Array weights = packed(given);
-  const Index B = weights.dim(0), H = weights.dim(1), Lq = weights.dim(2), Lk = weights.dim(3);
-  Sums sums(H, B);
-  visit_floating(weights.dtype(), [&]<class T>(T) {
-    parallel_for(0, B * H, 1, [&](Index first, Index last) {
-      const Scratch memory(static_cast<std::size_t>(Lk) * sizeof(T));
-      for (Index at = first; at < last; ++at)
-        for (Index i = 0; i < Lq; ++i)
-          if (counts(inputs, at / H, i, Lq))
-            sums.add(at / H, at % H,
-                     measured(weights.data<T>() + (at * Lq + i) * Lk, memory.as<T>(), Lk, at / H, i, inputs));
+  return visit_floating(weights.dtype(), [&]<class T>(T) {
+    AttentionProblem<T> p;
+    p.batches = weights.dim(0);
+    p.heads = p.kv_heads = weights.dim(1);
+    p.queries = weights.dim(2);
+    p.keys = weights.dim(3);
+    return measures(p, inputs, std::max<Index>(1, p.queries), 0, [&](AttentionPiece piece, T*) {
+      return weights.data<T>() + (piece.batch * p.heads + piece.kv_head) * p.queries * p.keys;
     });
   });
-  return sums.array();
 }
 
 }  // namespace qkv::ops

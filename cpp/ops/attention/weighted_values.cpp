@@ -1,6 +1,7 @@
 // Attention weights times values: what every variant ends with that is not fused.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/batch_part.h"
@@ -17,6 +18,18 @@ namespace {
 struct WeightedSizes {
   Index matrices, queries, keys, features;
 };
+
+// c (matrices, m, n) = a' @ b' for each matrix, or += in the way of gradient_gemm.
+template <class T>
+void products(T* c, const T* a, bool ta, const T* b, bool tb, Index matrices, Index m, Index n, Index k,
+              std::optional<GradientSide> gradient = {}) {
+  parallel_for(0, matrices, grain_for(m * n * std::max<Index>(k, 1) / 8), [&](Index begin, Index end) {
+    const auto product = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
+    for (Index i = begin; i < end; ++i)
+      product(c + i * m * n, n, a + i * m * k, ta ? m : k, ta, b + i * k * n, tb ? k : n, tb, gradient.has_value(), m,
+              n, k);
+  });
+}
 
 // Values whose rows hold NaN or infinity have zeros instead; `keys` lists these rows, counted over all matrices. So a
 // product with weights reads nothing of them, and what they contribute where their weight is not 0 is added apart.
@@ -132,12 +145,15 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
   const Tensor weights = packed(given_weights), values = packed(given_values);
   const WeightedSizes size{weights.shape().product(0, weights.rank() - 2), weights.dim(-2), weights.dim(-1),
                            values.dim(-1)};
-  Array y;
+  Shape shape = weights.shape();
+  shape.back() = size.features;
+  Array y(shape, weights.dtype());
   FiniteValues finite;
   visit_floating(weights.dtype(), [&]<class T>(T) {
     const Array w = dropped(weights.data(), dropout);
     finite = finite_values<T>(values.data(), size.features);
-    y = matmul(Tensor(w), Tensor(finite.values)).data();
+    products(y.data<T>(), w.data<T>(), false, finite.values.data<T>(), false, size.matrices, size.queries,
+             size.features, size.keys);
     for_infinite(finite, weights.ptr<T>(), size, [&](Index row, Index key, Index at) {
       kernels::kernels<T>().elementwise.add_scaled(
           y.data<T>() + row * size.features, values.ptr<T>() + key * size.features, w.data<T>()[at], size.features);
@@ -159,7 +175,9 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
         visit_floating(dy.dtype(), [&]<class T>(T) {
           const T* dout = dy.data<T>();
           if (dx.wants(0)) {
-            const Array dw = matmul(Tensor(dy), transposed(Tensor(finite_v.get()))).data();
+            Array dw(w.shape(), dy.dtype());
+            products(dw.data<T>(), dout, false, finite_v.data<T>(), true, size.matrices, size.queries, size.keys,
+                     size.features);
             for_infinite(FiniteValues{finite_v.get(), keys}, w.data<T>(), size, [&](Index row, Index key, Index at) {
               T sum = 0;
               for (Index c = 0; c < size.features; ++c)
@@ -170,15 +188,8 @@ Tensor weighted_values(const Tensor& given_weights, const Tensor& given_values, 
           }
           if (dx.wants(1)) {
             const Array shares = dropped(w, drawn());
-            T* dv = dx.of(1).data<T>();
-            const Index cost = size.keys * size.features * std::max<Index>(size.queries, 1) / 8;
-            parallel_for(0, size.matrices, grain_for(cost), [&](Index begin, Index end) {
-              for (Index i = begin; i < end; ++i)
-                gradient_gemm(GradientSide::right, dv + i * size.keys * size.features, size.features,
-                              shares.data<T>() + i * size.queries * size.keys, size.keys, true,
-                              dout + i * size.queries * size.features, size.features, false, true, size.keys,
-                              size.features, size.queries);
-            });
+            products(dx.of(1).data<T>(), shares.data<T>(), true, dout, false, size.matrices, size.keys, size.features,
+                     size.queries, GradientSide::right);
           }
         });
       },
