@@ -303,11 +303,12 @@ void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGr
   }
 }
 
-// An operation with one output and one rule(dy, dx).
-template <class Rule> Tensor record(Array output, const Tensors& inputs, Rule rule) {
+// An operation with one output and one rule(dy, dx). The output is a reference, so that the rule of the same call may
+// still capture what is moved into it: compilers differ in which argument they make first.
+template <class Rule> Tensor record(Array&& output, const Tensors& inputs, Rule rule) {
   return record_step(std::move(output), inputs, std::make_unique<RuleStep<Rule>>(std::move(rule)));
 }
-template <class Rule> Tensor record(Array output, std::initializer_list<Tensor> inputs, Rule rule) {
+template <class Rule> Tensor record(Array&& output, std::initializer_list<Tensor> inputs, Rule rule) {
   return record_step(std::move(output), {inputs.begin(), inputs.size()},
                      std::make_unique<RuleStep<Rule>>(std::move(rule)));
 }
