@@ -35,7 +35,6 @@ void bind_arrays(Functions& m) {
   op<Any, Index, Index, bool>(m, "topk(x, k, axis, largest)", [](const Tensor& x, Index k, Index axis, bool largest) {
     return found_at(x, ops::topk(x, k, axis, largest), axis);
   });
-  op<Self, Index, bool, bool>(m, "extreme(x, axis, keepdims, largest)", ops::extreme);
   op<Any, Index>(m, "tril(x, k=0)", ops::lower_triangle);
   op<Any, Index>(m, "triu(x, k=0)", ops::upper_triangle);
   op<Any, py::handle, py::handle, py::handle>(

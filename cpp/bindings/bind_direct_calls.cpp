@@ -31,14 +31,9 @@ const Entry* entry_of(std::string_view name) {
 
 const Entry* own_entry_of(std::string_view name) { return name == kAttentionEntry.names ? &kAttentionEntry : nullptr; }
 
-Classes& classes() {
-  static Classes all;
-  return all;
-}
-
-DType& default_dtype() {
-  static DType dtype = DType::float32;
-  return dtype;
+PyTypeObject*& class_named(const std::string& name) {
+  static std::map<std::string, PyTypeObject*> all;
+  return all[name];
 }
 
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
@@ -83,13 +78,12 @@ py::object object_of(const direct::Kind& kind) { return py::reinterpret_borrow<p
 
 void bind_direct_calls(Functions& m) {
   m.def("direct_classes(classes)", [](const std::map<std::string, py::type>& given) {
-    const std::map<std::string, PyTypeObject**> places = {
-        {"tensor", &direct::classes().tensor}, {"shape", &direct::classes().shape}, {"max", &direct::classes().max},
-        {"min", &direct::classes().min},       {"sort", &direct::classes().sort},   {"topk", &direct::classes().topk}};
-    for (const auto& [name, cls] : given) *places.at(name) = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
+    for (const auto& [name, cls] : given)
+      (name == "tensor" ? direct::tensor_class : direct::class_named(name)) =
+          reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
   });
   m.def("direct_dtype(double_precision)",
-        [](bool double_precision) { direct::default_dtype() = double_precision ? DType::float64 : DType::float32; });
+        [](bool double_precision) { direct::default_dtype = double_precision ? DType::float64 : DType::float32; });
   m.def("instance_of(cls, t)", [](const py::type& cls, const Tensor& t) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)

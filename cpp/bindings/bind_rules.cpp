@@ -36,8 +36,7 @@ class RuleOfPython final : public Step {
       const std::optional<Tensor>& gradient = found[static_cast<std::size_t>(i)];
       if (!gradient || !dx.wants(i)) continue;
       if (!fits(dx.shape(i), gradient->shape()))
-        throw std::runtime_error(
-            text(operation_, ": gradient ", i, " must be ", dx.shape(i), "; got gradient ", gradient->shape()));
+        fail_runtime(operation_, ": gradient ", i, " must be ", dx.shape(i), "; got gradient ", gradient->shape());
       dx.add(i, ops::cast(ops::sum_to(*gradient, dx.shape(i)), dx.dtype(i)));
     }
   }

@@ -16,8 +16,8 @@ using Impl = std::shared_ptr<TensorImpl>;
 void set_data(const Impl& t, const Tensor& other) {
   const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
   if (!fits && !Tensor(t).is_leaf())
-    throw std::runtime_error(text("set_data: data of a computed Tensor must keep its shape ", t->data.shape(),
-                                  " and dtype; got ", other.shape(), " of ", other.dtype()));
+    fail_runtime("set_data: data of a computed Tensor must keep its shape ", t->data.shape(), " and dtype; got ",
+                 other.shape(), " of ", other.dtype());
   own_numbers(other);
   Tensor(t).current();
   const ExclusiveAccess alone;

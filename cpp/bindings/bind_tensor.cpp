@@ -82,8 +82,7 @@ Tensors gradients(const Tensor& output, const Tensors& inputs, py::handle gradie
 
 Tensor deep_copied(const Tensor& t, py::dict& memo) {
   if (!t.is_leaf())
-    throw std::runtime_error(
-        "deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
+    fail_runtime("deepcopy: only leaves can be copied with their gradient; detach the computed Tensor first");
   const Array& numbers = t.data();
   const auto& buffer = numbers.buffer();
   const py::str key(text("memory of qkv at ", buffer.get()));
@@ -129,7 +128,7 @@ tensor([2., 4., 6.])
           [](const Impl& self, bool wanted) {
             TensorImpl& t = *self;
             if (!Tensor(self).is_leaf())
-              throw std::runtime_error("requires_grad: can be set on leaves only; got a computed Tensor");
+              fail_runtime("requires_grad: can be set on leaves only; got a computed Tensor");
             if (wanted && !is_floating(t.data.dtype()))
               fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
             if (wanted) {
@@ -214,8 +213,7 @@ tensor([2., 4., 6.])
       .def("__deepcopy__", deep_copied)
       .def(py::pickle(
           [](const Tensor& t) {
-            if (!t.is_leaf())
-              throw std::runtime_error("pickle: only leaves can be stored; detach the computed Tensor first");
+            if (!t.is_leaf()) fail_runtime("pickle: only leaves can be stored; detach the computed Tensor first");
             return py::make_tuple(to_numpy(packed(t.data()), false), t.requires_grad());
           },
           [](const py::tuple& state) {

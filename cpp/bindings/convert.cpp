@@ -123,7 +123,10 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
 
 }  // namespace
 
-py::module_ numpy() { return py::module_::import("numpy"); }
+py::module_ numpy() {
+  static auto* module = new py::module_(py::module_::import("numpy"));  // never let go: Python may be gone by then
+  return *module;
+}
 
 std::string described(py::handle value) { return py::str(callback("shown")(value)); }
 
@@ -244,24 +247,20 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
     return cast.buffer() == source.buffer() ? cast.clone() : cast;
   }
   const py::array array = as_numpy(data, operation, "data");
+  const char kind = array.dtype().kind();
+  if (std::string_view("biuf").find(kind) == std::string_view::npos && !is_half(array.dtype()))
+    fail_type(operation, ": data must hold ", dtype.is_none() ? "numbers" : "real numbers", "; got ", type_name(data),
+              " of dtype ", std::string(py::str(array.dtype())));
+  const auto has_dtype = [data] { return py::hasattr(data, "dtype"); };
   DType wanted = DType::float32;
   if (!dtype.is_none()) {
     wanted = dtype_from(dtype, operation);
-  } else {
-    const char kind = array.dtype().kind();
+  } else if (array.size() > 0 || has_dtype()) {
     if (kind == 'b') wanted = DType::boolean;
     else if (kind == 'i' || kind == 'u') wanted = DType::int64, check_unsigned(array, operation, "data");
-    else if (kind == 'f' || is_half(array.dtype()))
-      wanted = array.dtype().itemsize() == 8 && py::hasattr(data, "dtype") ? DType::float64 : DType::float32;
-    else
-      fail_type(operation, ": data must hold numbers; got ", type_name(data), " of dtype ",
-                std::string(py::str(array.dtype())));
-    if (array.size() == 0 && !py::hasattr(data, "dtype")) wanted = DType::float32;
+    else if (array.dtype().itemsize() == 8 && has_dtype()) wanted = DType::float64;
   }
-  if (std::string_view("biuf").find(array.dtype().kind()) == std::string_view::npos && !is_half(array.dtype()))
-    fail_type(operation, ": data must hold real numbers; got ", type_name(data), " of dtype ",
-              std::string(py::str(array.dtype())));
-  if (wanted == DType::int64 && array.dtype().kind() == 'f') {
+  if (wanted == DType::int64 && kind == 'f') {
     const Array source = adopt(array, DType::float64);
     const double* x = source.data<double>();
     const auto outside = std::find_if(x, x + source.numel(), [](double v) { return !(v >= -0x1p63 && v < 0x1p63); });

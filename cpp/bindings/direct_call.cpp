@@ -7,7 +7,7 @@
 namespace qkv::bindings::direct {
 
 Tensor tensor_of(PyObject* value) {
-  PyTypeObject *type = Py_TYPE(value), *wanted = classes().tensor;
+  PyTypeObject *type = Py_TYPE(value), *wanted = tensor_class;
   if (type != wanted && PyType_IsSubtype(type, wanted) == 0) return {};
   const auto holder = reinterpret_cast<py::detail::instance*>(value)->get_value_and_holder();
   if (!holder.holder_constructed()) return {};
@@ -16,21 +16,26 @@ Tensor tensor_of(PyObject* value) {
 
 PyObject* result(const Tensor& t, const char* label) {
   if (label != nullptr) set_label(t, label);
-  return instance_of(classes().tensor, t);
+  return instance_of(tensor_class, t);
 }
 
-py::object kind_of(PyObject* tensor) {
+static PyObject* kind_name() {
   static PyObject* const name = PyUnicode_InternFromString("_kind");
-  auto kind = py::reinterpret_steal<py::object>(PyObject_GetAttr(tensor, name));
-  if (!kind) throw py::error_already_set();
-  return kind;
+  return name;
+}
+
+py::object kind_of(PyObject* tensor) { return py::getattr(tensor, kind_name()); }
+
+PyObject* with_kind(PyObject* tensor, py::handle kind) {
+  py::setattr(tensor, kind_name(), kind);
+  return tensor;
 }
 
 PyObject* view_of(PyObject* of, const Tensor& t, const char* label) {
-  auto shown = py::reinterpret_steal<py::object>(result(t, label));
-  if (t.dtype() == DType::int64)
-    if (const py::object kind = kind_of(of); !kind.is_none()) shown.attr("_kind") = kind;
-  return shown.release().ptr();
+  PyObject* shown = result(t, label);
+  if (t.dtype() != DType::int64) return shown;
+  const py::object kind = kind_of(of);
+  return kind.is_none() ? shown : with_kind(shown, kind);
 }
 
 bool read(PyObject* value, Index& number) {
@@ -97,7 +102,9 @@ bool take(PyObject* value, Index, bool& flag) {
   return PyBool_Check(value) != 0;
 }
 
-bool take(PyObject* value, Index rank, OnUnlessSaid& flag) { return take(value, rank, flag.on); }
+bool take(PyObject* value, Index rank, std::optional<bool>& flag) {
+  return value == nullptr || take(value, rank, flag.emplace());
+}
 
 bool take(PyObject* value, Index, std::optional<Index>& number) {
   return value == nullptr || read(value, number.emplace());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -33,11 +34,10 @@ using Answer = PyObject* (*)(const Given&);
 struct Parameter {
   std::string_view name, other;
 };
-constexpr std::size_t kMostParameters = 4;
 
 struct Entry {
   const char* names;  // of functions and methods, with blanks between
-  std::array<Parameter, kMostParameters> parameters{};
+  std::array<Parameter, 4> parameters{};
   Answer answer;
   const char* label;        // the operation, by the name that the derived class shows
   const char* other_label;  // along axes, or of what is no view
@@ -67,17 +67,10 @@ const Entry* entry_of(std::string_view name);  // null: none
 const Entry* own_entry_of(std::string_view name);
 extern const Entry kAttentionEntry;
 
-// The class derived from Tensor, and those of what it gives beside Tensors.
-struct Classes {
-  PyTypeObject* tensor = nullptr;
-  PyTypeObject* shape = nullptr;
-  PyTypeObject* max = nullptr;  // tuples of numbers and their places
-  PyTypeObject* min = nullptr;
-  PyTypeObject* sort = nullptr;
-  PyTypeObject* topk = nullptr;
-};
-Classes& classes();
-DType& default_dtype();  // of Python's floats
+// The class derived from Tensor; those of what it gives beside Tensors, by name: shape, max, min, sort, topk.
+inline constinit PyTypeObject* tensor_class = nullptr;
+PyTypeObject*& class_named(const std::string& name);
+inline constinit DType default_dtype = DType::float32;  // of Python's floats
 
 // An object of `cls` that stands for the Tensor, beside those that do already.
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
@@ -91,6 +84,7 @@ Tensor tensor_of(PyObject* value);
 PyObject* result(const Tensor& t, const char* label = nullptr);
 // The dtype of narrow integers, which the object knows, or None; what is made of its numbers by moving them has it.
 py::object kind_of(PyObject* tensor);
+PyObject* with_kind(PyObject* tensor, py::handle kind);
 PyObject* view_of(PyObject* of, const Tensor& t, const char* label);
 
 bool read(PyObject* value, Index& number);
@@ -102,9 +96,6 @@ Index axis_from_front(const char* name, Index axis, Index rank);
 bool read_numbers(const Given& given, Py_ssize_t skipped, IndexList& numbers);
 
 struct Floats : Tensor {};  // a Tensor of floating numbers
-struct OnUnlessSaid {
-  bool on = true;
-};
 
 // An argument, by its type; null where a call passes none. An axis, a whole number and a number are no bools; an axis
 // is counted from the front of a first argument with so many axes. False for anything else.
@@ -113,7 +104,7 @@ bool take(PyObject* value, Index rank, Floats& t);
 bool take(PyObject* value, Index rank, Index& axis);
 bool take(PyObject* value, Index rank, std::optional<IndexList>& axes);  // none where all are meant
 bool take(PyObject* value, Index rank, bool& flag);
-bool take(PyObject* value, Index rank, OnUnlessSaid& flag);
+bool take(PyObject* value, Index rank, std::optional<bool>& flag);
 bool take(PyObject* value, Index rank, std::optional<Index>& number);
 bool take(PyObject* value, Index rank, std::optional<double>& number);
 inline bool take(PyObject* value, Index, PyObject*& object) {

@@ -68,7 +68,7 @@ const Kind& kind_of(DType core) {
   return *all[static_cast<std::size_t>(core)];
 }
 
-const Kind& default_kind() { return kind_of(default_dtype()); }
+const Kind& default_kind() { return kind_of(default_dtype); }
 
 const Kind* kind_named(PyObject* kind) {
   const auto found = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& one) { return one.object == kind; });
@@ -161,9 +161,7 @@ Tensor cast(const Tensor& t, const Kind& from, const Kind& to) {
 
 PyObject* result(const Tensor& t, const char* label, const Kind& kind) {
   if (!kind.narrow()) return result(t, label);
-  auto made = py::reinterpret_steal<py::object>(result(cut(t, kind)));
-  made.attr("_kind") = py::handle(kind.object);
-  return made.release().ptr();
+  return with_kind(result(cut(t, kind)), kind.object);
 }
 
 }  // namespace qkv::bindings::direct

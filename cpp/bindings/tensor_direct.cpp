@@ -46,20 +46,19 @@ Tensor log_sigmoid(const Tensor& x) {
 }
 
 // Of packed numbers, which stand in the order of the draws.
-Tensor dropout(const Tensor& x, std::optional<double> p, OnUnlessSaid training, bool in_place) {
+Tensor dropout(const Tensor& x, std::optional<double> p, std::optional<bool> training, bool in_place) {
   const double share = p.value_or(0.5);
-  if (in_place || !training.on || !x.data().is_packed() || !(share > 0 && share <= 1)) return {};
+  if (in_place || !training.value_or(true) || !x.data().is_packed() || !(share > 0 && share <= 1)) return {};
   return ops::dropout(x, share, default_generator());
 }
 
 // Without a number of classes the largest id is the last.
 PyObject* one_hot(const Given&, const Operand& ids, std::optional<Index> classes) {
-  if (ids.kind->height != 1)
-    throw std::runtime_error("one_hot: tensor must hold whole numbers; got " + ids.kind->text());
+  if (ids.kind->height != 1) fail_runtime("one_hot: tensor must hold whole numbers; got ", ids.kind->text());
   if (classes.value_or(-1) == -1) classes.reset();
   const Array numbers = packed(ids.in(kind_of(DType::int64)).data());
   if (!classes && numbers.numel() == 0)
-    throw std::runtime_error("one_hot: num_classes must be given because the Tensor is empty; got -1");
+    fail_runtime("one_hot: num_classes must be given because the Tensor is empty; got -1");
   return result(Tensor(ops::one_hot(numbers, classes)));
 }
 
@@ -72,8 +71,7 @@ PyObject* padded(const Given& given, const Typed& own, py::handle widths, PyObje
   const Shape pairs = shape_from(widths, "", "");
   const Index count = pairs.rank() / 2, rank = x.rank();
   if (pairs.rank() % 2 != 0 || count > rank)
-    throw std::runtime_error(
-        text("pad: pad must hold a pair for each of the last axes; got ", pairs.rank(), " numbers"));
+    fail_runtime("pad: pad must hold a pair for each of the last axes; got ", pairs.rank(), " numbers");
   double number = 0;  // as in PyTorch, also of whole ones
   const bool plain = value == nullptr || value == Py_None || read(value, number);
   const Tensor filling = plain ? Tensor(Array::full({}, x.dtype(), number)) : operand_of(value).in(*own.kind);
@@ -101,7 +99,7 @@ template <int value> PyObject* filled(const Given& given) {
     numbers *= static_cast<double>(size);
   }
   return result(without_gil(static_cast<Index>(std::min(numbers, 1e18)), [&] {
-    return Tensor(Array::full(Shape(sizes.begin(), sizes.end()), default_dtype(), value));
+    return Tensor(Array::full(Shape(sizes.begin(), sizes.end()), default_dtype, value));
   }));
 }
 
@@ -112,8 +110,8 @@ PyObject* clone(const Given& given, const Tensor& x) {
 // Of operands of one dtype.
 Operand product(const Operand& x, const Operand& y) {
   if (x.kind != y.kind)
-    throw std::runtime_error(text("expected both Tensors of a product to have the same dtype; got ", x.kind->text(),
-                                  " and ", y.kind->text()));
+    fail_runtime("expected both Tensors of a product to have the same dtype; got ", x.kind->text(), " and ",
+                 y.kind->text());
   const Tensor z = without_gil([&] { return ops::matmul(x.tensor, y.tensor); });
   return {nullptr, z, x.kind->narrow() ? x.kind : &kind_of(z.dtype())};
 }
@@ -135,8 +133,8 @@ PyObject* any_product(const Given&, const Typed& x, const Operand& y) {
 template <Index first, Index second> Operand product_of_axes(const char* name, const Operand& x, const Operand& y) {
   const Shape &a = x.tensor.shape(), &b = y.tensor.shape();
   if (a.rank() != first || b.rank() != second || (first == 3 && a.dim(0) != b.dim(0)))
-    throw std::runtime_error(text(name, ": input and other must have ", first, " and ", second,
-                                  " axes and equal batches; got ", a, " and ", b));
+    fail_runtime(name, ": input and other must have ", first, " and ", second, " axes and equal batches; got ", a,
+                 " and ", b);
   return product(x, y);
 }
 

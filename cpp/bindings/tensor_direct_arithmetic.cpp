@@ -21,7 +21,7 @@ using ops::Unary;
 Tensor without_derivative(const Tensor& numbers, const Tensors& operands) {
   if (!wants_gradient(operands)) return numbers;
   return record(Array(numbers.data()), operands, [](const Tensor&, TensorGradients&) {
-    throw std::runtime_error("backward: floor_divide has no derivative; detach() its operands, or its result");
+    fail_runtime("backward: floor_divide has no derivative; detach() its operands, or its result");
   });
 }
 
@@ -37,11 +37,11 @@ Operand compute(Binary op, const Operand& a, const Operand& b) {
   const Kind* kind = &result_kind(std::array{a, b});
   if (op == Binary::divide && kind->height < 2) kind = &default_kind();
   if (op == Binary::subtract && (a.kind->height == 0 || b.kind->height == 0))
-    throw std::runtime_error("sub: operands must not be booleans because these have no differences; use ^ or ~");
+    fail_runtime("sub: operands must not be booleans because these have no differences; use ^ or ~");
   const Tensor x = a.in(*kind), y = b.in(*kind);
   const bool rounded = op == Binary::floor_divide || op == Binary::remainder;
   if (rounded && kind->height < 2 && has_zero(y))
-    throw std::runtime_error(text(ops::name_of(op), ": other must not be 0 because integers have no infinity"));
+    fail_runtime(ops::name_of(op), ": other must not be 0 because integers have no infinity");
   const bool root = op == Binary::power && a.tensor.defined() && is_floating(a.tensor.dtype()) && b.value != nullptr &&
                     PyFloat_CheckExact(b.value) != 0 && PyFloat_AS_DOUBLE(b.value) == 0.5;
   const Tensor computed = cut(
@@ -232,7 +232,7 @@ PyObject* moved(const Given& given, const Typed& own, py::handle wanted) {
   return result(without_gil(own.tensor.numel(), [&] { return own.in(*kind); }), given.entry.label, *kind);
 }
 
-PyObject* dtype(const Given&, const Typed& own) { return Py_NewRef(own.kind->object); }
+PyObject* dtype(const Given& given, const Tensor& t) { return Py_NewRef(kind_of(given.values[0], t).object); }
 
 }  // namespace
 

@@ -29,7 +29,8 @@ PyObject* log_sum(const Given& given, const Typed& own, const OptionalAxes& axes
 }
 
 // Numbers and their places.
-PyObject* found(const Given& given, PyTypeObject* cls, const Tensor& values, const Tensor& places, const char* label) {
+PyObject* found(const Given& given, const char* name, const Tensor& values, const Tensor& places, const char* label) {
+  PyTypeObject* cls = class_named(name);
   auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
   if (!pair) throw py::error_already_set();
   PyTuple_SET_ITEM(pair.ptr(), 0, view_of(given.values[0], values, label));
@@ -48,7 +49,7 @@ template <bool largest> PyObject* extreme(const Given& given, const Typed& own, 
     return ops::extreme(x.rank() > 0 ? x : ops::reshape(x, {1}), axis_from_front("", axis, x.rank()), kept, largest);
   });
   if (x.rank() == 0) values = ops::reshape(values, {}), places = ops::reshape(places, {});
-  return found(given, largest ? classes().max : classes().min, values, places, given.entry.other_label);
+  return found(given, largest ? "max" : "min", values, places, given.entry.other_label);
 }
 
 // In order: a pair, or the places alone where the entry has no label.
@@ -59,19 +60,19 @@ PyObject* in_order(const Given& given, const Tensor& x, std::optional<Index> axi
     return ops::sort(both ? row : row.detach(), axis.value_or(-1), descending);
   });
   if (x.rank() == 0) sorted = {ops::reshape(sorted.values, {}), sorted.places.reshaped({})};
-  return both ? found(given, classes().sort, sorted.values, Tensor(sorted.places), given.entry.label)
+  return both ? found(given, "sort", sorted.values, Tensor(sorted.places), given.entry.label)
               : result(Tensor(sorted.places));
 }
 
 PyObject* best(const Given& given, const Tensor& x, std::optional<Index> k, std::optional<Index> axis,
-               OnUnlessSaid largest, OnUnlessSaid) {
+               std::optional<bool> largest, bool) {
   if (!k) return nullptr;
   const auto [values, places] = without_gil(x.numel(), [&] {
     const Tensor row = x.rank() > 0 ? x : ops::reshape(x, {1});
-    const Array at = ops::topk(row, *k, axis.value_or(-1), largest.on);
+    const Array at = ops::topk(row, *k, axis.value_or(-1), largest.value_or(true));
     return std::pair(ops::take_along_axis(row, at, axis.value_or(-1)), Tensor(at));
   });
-  return found(given, classes().topk, values, places, given.entry.label);
+  return found(given, "topk", values, places, given.entry.label);
 }
 
 template <Tensor (*find)(const Tensor&, std::optional<Index>, bool)>
@@ -96,10 +97,10 @@ PyObject* repeated(const Given& given, const Tensor& x, std::optional<Index> tim
 
 // The correction by its name.
 template <Tensor (*compute)(const Tensor&, const OptionalAxes&, bool, double)>
-PyObject* spread(const Given& given, const Floats& x, const OptionalAxes& axes, OnUnlessSaid unbiased, bool kept,
+PyObject* spread(const Given& given, const Floats& x, const OptionalAxes& axes, std::optional<bool> unbiased, bool kept,
                  std::optional<Index> correction) {
   if (given.count > 4 || x.rank() == 0) return nullptr;
-  const auto ddof = static_cast<double>(correction.value_or(unbiased.on ? 1 : 0));
+  const auto ddof = static_cast<double>(correction.value_or(unbiased.value_or(true) ? 1 : 0));
   return result(without_gil(x.numel(), [&] { return compute(x, axes, kept, ddof); }), given.entry.label);
 }
 

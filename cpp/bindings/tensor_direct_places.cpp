@@ -23,7 +23,7 @@ std::optional<Places> read_places(const char* name, const Typed& own, py::handle
   axis = axis_from_front(name, axis, t.rank());
   if (!numbers.tensor.defined()) fail_type(name, ": index must be a Tensor; got ", described(numbers.value));
   if (numbers.kind->height != 1 && numbers.tensor.numel() > 0)
-    throw std::runtime_error(text(name, ": index must hold whole numbers; got dtype ", numbers.kind->text()));
+    fail_runtime(name, ": index must hold whole numbers; got dtype ", numbers.kind->text());
   const Array index = packed(numbers.in(kind_of(DType::int64)).data());
   const Tensor x = t.rank() > 0 ? t : ops::reshape(t, {1});
   if (entries && index.rank() > 1)
@@ -59,13 +59,13 @@ PyObject* put(const Given& given, const Typed& own, py::handle dim, const Operan
   if (!number && !is_tensor(operand.value))
     fail_type(name, ": the values must be a Tensor; got ", described(operand.value));
   if (!number && operand.kind != places->kind)
-    throw std::runtime_error(
-        text(name, ": the values must have the Tensor's dtype ", places->kind->text(), "; got ", operand.kind->text()));
+    fail_runtime(name, ": the values must have the Tensor's dtype ", places->kind->text(), "; got ",
+                 operand.kind->text());
   Tensor values = operand.in(*places->kind);
   const Shape& wanted = places->given.shape();
   if (!entries && !number && values.shape() != wanted) {
     if (values.rank() != wanted.rank())
-      throw std::runtime_error(text(name, ": src must have as many axes as index ", wanted, "; got ", values.shape()));
+      fail_runtime(name, ": src must have as many axes as index ", wanted, "; got ", values.shape());
     for (Index axis = 0; axis < wanted.rank(); ++axis)
       values = ops::slice(values, axis, 0, std::min(wanted.dim(axis), values.dim(axis)));
   }

@@ -20,10 +20,9 @@ PyObject* shown_view(const Given& given, const Tensor& x, const Tensor& y) {
   if (y.impl() == x.impl()) return Py_NewRef(given.values[0]);
   const char* label = y.data().first() == x.data().first() ? entry.label : entry.other_label;
   if (label == nullptr && entry.label != nullptr)
-    throw std::runtime_error(text(entry.names,
-                                  ": shape must keep axes that do not follow each other in memory apart; got ",
-                                  x.shape(), " with strides ", std::string(py::str(shape_tuple(x.data().strides()))),
-                                  " to ", y.shape(), ". Use .reshape(...) instead"));
+    fail_runtime(entry.names, ": shape must keep axes that do not follow each other in memory apart; got ", x.shape(),
+                 " with strides ", std::string(py::str(shape_tuple(x.data().strides()))), " to ", y.shape(),
+                 ". Use .reshape(...) instead");
   return view_of(given.values[0], y, label);
 }
 
@@ -54,7 +53,7 @@ Tensor flipped(const Tensor& x, const IndexList& axes) {
 }
 
 Tensor matrix_transposed(const Tensor& x) {
-  if (x.rank() > 2) throw std::runtime_error(text("t: the Tensor must have at most 2 axes; got shape ", x.shape()));
+  if (x.rank() > 2) fail_runtime("t: the Tensor must have at most 2 axes; got shape ", x.shape());
   return x.rank() == 2 ? ops::swapaxes(x, 0, 1) : x;
 }
 
@@ -89,8 +88,7 @@ Tensor unsqueezed(const Tensor& x, NewAxis place) { return ops::add_axes("unsque
 Tensor flattened(const Tensor& x, std::optional<Index> from, std::optional<Index> to) {
   const Index begin = from.value_or(0), end = to.value_or(-1), first = axis_from_front("flatten", begin, x.rank()),
               last = axis_from_front("flatten", end, x.rank());
-  if (first > last)
-    throw std::runtime_error(text("flatten: end_dim must not come before start_dim; got ", begin, " and ", end));
+  if (first > last) fail_runtime("flatten: end_dim must not come before start_dim; got ", begin, " and ", end);
   if (x.rank() == 0) return ops::reshape(x, {1});
   if (first == last) return x;
   Shape shape(x.shape().begin(), x.shape().begin() + first);
@@ -108,8 +106,8 @@ Tensor narrowed(const Tensor& x, Index axis, std::optional<Index> start, std::op
   if (!start || !length) return {};
   const Index begin = *start < 0 ? *start + size : *start;
   if (begin < 0 || *length < 0 || begin > size || *length > size - begin)
-    throw std::runtime_error(text("narrow: start and length must stay within the ", size, " entries of axis ", axis,
-                                  "; got start ", *start, ", length ", *length));
+    fail_runtime("narrow: start and length must stay within the ", size, " entries of axis ", axis, "; got start ",
+                 *start, ", length ", *length);
   return ops::slice(x, axis, begin, begin + *length);
 }
 
@@ -224,7 +222,8 @@ PyObject* count_of_numbers(const Given&, const Tensor& x) { return PyLong_FromLo
 PyObject* shape(const Given&, const Tensor& x, PyObject* dim) {
   if (Index axis = 0; dim != nullptr)
     return read_axis(dim, x.rank(), axis) ? PyLong_FromLongLong(x.dim(axis)) : nullptr;
-  auto sizes = py::reinterpret_steal<py::object>(classes().shape->tp_alloc(classes().shape, x.rank()));
+  static PyTypeObject* const cls = class_named("shape");
+  auto sizes = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, x.rank()));
   if (!sizes) throw py::error_already_set();
   for (Index axis = 0; axis < x.rank(); ++axis) {
     PyObject* size = PyLong_FromLongLong(x.dim(axis));

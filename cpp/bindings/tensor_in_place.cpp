@@ -15,7 +15,7 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
   if (!result.requires_grad()) return without_gil(t.numel(), [&] { change(operation, t, result); });
   for (const TensorImpl* impl : {t.impl().get(), t.impl()->base.get()})
     if (dynamic_cast<const ParameterImpl*>(impl) != nullptr)
-      throw std::runtime_error(
+      fail_runtime(
           "Tensor: a Parameter must be changed under qkv.no_grad() because it can not be the result of an operation");
   const ExclusiveAccess alone;  // no computation reads what changes
   change(operation, t, result);

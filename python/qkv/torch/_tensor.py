@@ -221,8 +221,7 @@ class Tensor(Core):
         return copied(self, _core.instance_of(type(self), self.detach()))
 
     def __deepcopy__(self, memo: dict[Any, Any]):
-        result = memo[id(self)] = copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
-        return result
+        return copied(self, _core.instance_of(type(self), _core.deep_copied(self, memo)))
 
     def __reduce_ex__(self, protocol):
         if not _core_leaf(self):

@@ -38,9 +38,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict[int, Any]):
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(Tensor.clone(self.detach()), self.requires_grad)
-        return memo[id(self)]
+        return type(self)(Tensor.clone(self.detach()), self.requires_grad)
 
 
 class UninitializedParameter(Parameter):
