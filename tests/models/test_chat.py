@@ -47,3 +47,17 @@ def test_what_templates_may_name():
     assert json.dumps(MESSAGES[1], ensure_ascii=False) in rendered(TEMPLATES["JSON"], MESSAGES, False, {})
     with pytest.raises(ValueError, match="messages must be what the template takes; no"):
         rendered("{{ raise_exception('no') }}", MESSAGES, False, {})
+
+
+@pytest.mark.parametrize("messages", ["Hi", MESSAGES[0], [MESSAGES], [None], None, 3])
+def test_what_is_no_conversation(messages):
+    with pytest.raises(TypeError, match=r"^apply_chat_template: messages must be a sequence of mappings"):
+        rendered(TEMPLATES["plain"], messages, True, {})
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ 1 / 0 }}", "{% break %}", "{% for i in range(10 ** 9) %}{% endfor %}"]
+)
+def test_templates_that_fail(template):
+    with pytest.raises(ValueError, match=r"^apply_chat_template: messages must be what the template takes; "):
+        rendered(template, MESSAGES, True, {})

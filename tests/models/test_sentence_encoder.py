@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
 
+import qkv
 from models.folders import TEXTS, WORDS, change, make_folder, make_model, write
 from qkv import models
 from qkv.models import SentenceEncoder, Tokenizer
@@ -177,7 +178,16 @@ def test_progress(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("texts", "call", "error", "text"),
     [
-        (["a", 3], {}, TypeError, "texts must be strings; got int at position 1"),
+        (["a", 3], {}, TypeError, "encode: texts must be strings; got int at position 1"),
+        (3, {}, TypeError, "encode: texts must be a sequence of strings; got 3"),
+        ({"a": 1}, {}, TypeError, "encode: texts must be a sequence of strings; got dict"),
+        (b"a", {}, TypeError, "encode: texts must be a sequence of strings; got b'a'"),
+        (
+            "a\ud83d",
+            {},
+            ValueError,
+            r"encode: texts must hold whole characters; got '\\ud83d', half of one, at .* 0",
+        ),
         (["a"], {"batch_size": 0}, ValueError, "batch_size must be at least 1; got 0"),
     ],
 )
@@ -235,6 +245,36 @@ def test_tokens_are_those_of_the_vocabulary(tmp_path):
     assert [tokenizer.tokenizer.token_to_id(token) for token in tokens] == tokenizer.encode("a dog barks")
     with pytest.raises(TypeError, match=r"^tokens: text must be a string; got \['a'\]$"):
         tokenizer.tokens(["a"])
+
+
+def test_poolings_stand_in_the_order_given(tmp_path):
+    make_folder(tmp_path, normalize=False)
+    one = {}
+    for mode in ("mean", "cls", "max"):
+        write(tmp_path / "1_Pooling" / "config.json", {"embedding_dimension": 24, "pooling_mode": mode})
+        one[mode] = SentenceEncoder.from_pretrained(tmp_path).encode(TEXTS)
+    order = ["mean", "cls", "max"]
+    write(tmp_path / "1_Pooling" / "config.json", {"embedding_dimension": 24, "pooling_mode": order})
+    encoder = SentenceEncoder.from_pretrained(tmp_path)
+    expected = np.concatenate([one[mode] for mode in order], axis=1)
+    close(encoder.encode(TEXTS), expected, "float32 deep")
+    encoder.save_pretrained(tmp_path / "again")
+    close(SentenceEncoder.from_pretrained(tmp_path / "again").encode(TEXTS), expected, "float32 deep")
+    assert SentenceEncoder(encoder.model, encoder.tokenizer, pooling="max").pooling == ("max",)
+
+
+def test_numbers_that_are_decoded(tmp_path):
+    tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
+    ids = tokenizer.encode("a dog barks")
+    for given in (ids, tuple(ids), np.array(ids), qkv.tensor(ids)):
+        assert tokenizer.decode(given) == "a dog barks"
+    assert tokenizer.decode([]) == ""
+    for given, told in ((None, "None"), ("a", "'a'"), ([1.5], r"\[1\.5\]"), ([-1], r"\[-1\]"), ([[1], [2, 3]], r"\["),
+                        ([2**40], r"\["), (7, "7")):  # fmt: skip
+        with pytest.raises(
+            TypeError, match=f"^decode: ids must be a row of whole numbers, 0 or more; got {told}"
+        ):
+            tokenizer.decode(given)
 
 
 def test_words_of_tokens():

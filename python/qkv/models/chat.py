@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .._errors import shown
 from .files import read_json
 
 
@@ -40,6 +41,12 @@ def rendered(
     tokens: Mapping[str, str],
 ) -> str:
     """Give the text of a conversation. Templates come with files of others: they run in jinja2's sandbox."""
+    said = list(messages) if isinstance(messages, Iterable) and not isinstance(messages, Mapping) else [None]
+    if not all(isinstance(message, Mapping) for message in said):
+        raise TypeError(
+            "apply_chat_template: messages must be a sequence of mappings with role and content; "
+            f"got {shown(messages)}"
+        )
     try:
         from jinja2 import TemplateError
         from jinja2.ext import Extension
@@ -69,11 +76,11 @@ def rendered(
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     try:
         return environment.from_string(template).render(
-            messages=list(messages),
+            messages=said,
             tools=None,
             documents=None,
             add_generation_prompt=add_generation_prompt,
             **tokens,
         )
-    except (TemplateError, TypeError, KeyError, RecursionError) as error:
+    except Exception as error:  # of any kind: templates are programs
         raise ValueError(f"apply_chat_template: messages must be what the template takes; {error}") from None

@@ -19,7 +19,7 @@ from .files import checked_folder
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
 from .progress import progress_bar
 from .sentence_files import SETTINGS, optional, parts_of, pooling_of, prompts_of, write_parts
-from .tokens import Tokenizer
+from .tokens import Tokenizer, checked_texts
 
 CHUNK = 4096  # texts that are tokenized at a time
 
@@ -31,9 +31,9 @@ class SentenceEncoder:
     ----------
     model : BertModel or EncoderModel
     tokenizer : Tokenizer
-    pooling : sequence of str
-        ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several are
-        put side by side, in this order.
+    pooling : str or sequence of str
+        Of ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several
+        are put side by side, in the order given.
     normalize : bool
         Divide each vector by its length.
     max_seq_length : int, optional
@@ -68,7 +68,7 @@ class SentenceEncoder:
         model: Any,
         tokenizer: Tokenizer,
         *,
-        pooling: Sequence[str] = ("mean",),
+        pooling: str | Sequence[str] = ("mean",),
         normalize: bool = False,
         max_seq_length: int | None = None,
         prompt: str = "",
@@ -77,7 +77,8 @@ class SentenceEncoder:
         similarity_fn_name: str = "cosine",
     ) -> None:
         positions = model.positions
-        unknown = [name for name in pooling if name not in POOLINGS]
+        pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
+        unknown = [str(name) for name in pooling if name not in POOLINGS]
         if unknown or not pooling:
             raise ValueError(
                 f"SentenceEncoder: pooling must be of {', '.join(POOLINGS)}; got {', '.join(unknown) or 'none'}"
@@ -103,7 +104,7 @@ class SentenceEncoder:
             )
         self.model = model
         self.tokenizer = tokenizer
-        self.pooling = tuple(name for name in POOLINGS if name in pooling)
+        self.pooling = pooling
         self.normalize = normalize
         self.max_seq_length = length
         self.prompt = prompt
@@ -277,7 +278,7 @@ class SentenceEncoder:
         >>> encoder.encode("A dog runs.").shape  # doctest: +SKIP
         (384,)
         """
-        sentences = self._sentences("encode", texts)
+        sentences = checked_texts("encode", [texts] if isinstance(texts, str) else texts)
         if batch_size < 1:
             raise ValueError(f"encode: batch_size must be at least 1; got {batch_size}")
         before = self._prompt(prompt, prompt_name)
@@ -320,7 +321,7 @@ class SentenceEncoder:
         >>> encoder = qkv.models.SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
         >>> encoder.forward(["A dog runs.", "A cat sleeps."]).sum().backward()  # doctest: +SKIP
         """
-        sentences = self._sentences("forward", texts)
+        sentences = checked_texts("forward", [texts] if isinstance(texts, str) else texts)
         if not sentences:
             raise ValueError("forward: texts must hold at least one; got none")
         return self._embedded(self._ids(sentences, self._prompt(prompt, None)), self.normalize)
@@ -356,15 +357,6 @@ class SentenceEncoder:
                 f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}"
             )
         return compared(self.similarity_fn_name, x, y)
-
-    def _sentences(self, operation: str, texts: str | Sequence[str]) -> list[str]:
-        sentences = [texts] if isinstance(texts, str) else list(texts)
-        for i, text in enumerate(sentences):
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"{operation}: texts must be strings; got {type(text).__name__} at position {i}"
-                )
-        return sentences
 
     def _prompt(self, prompt: str | None, name: str | None) -> str:
         if prompt is not None or name is None:

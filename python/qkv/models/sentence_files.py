@@ -88,7 +88,9 @@ def write_parts(folder: Path, encoder: Any) -> None:
     ]
     for path, _ in parts[1:]:
         (folder / path).mkdir(exist_ok=True)
-    chosen = {key: name in encoder.pooling for name, key in POOLINGS.items()}
+    chosen: dict[str, Any] = {key: name in encoder.pooling for name, key in POOLINGS.items()}
+    if encoder.pooling != tuple(name for name in POOLINGS if name in encoder.pooling):  # flags have one order
+        chosen = {"pooling_mode": list(encoder.pooling)}
     pooling = {"word_embedding_dimension": encoder.model.config.hidden_size, **chosen, "include_prompt": True}
     names = [name for name, prompt in encoder.prompts.items() if prompt == encoder.prompt]
     default = names[0] if encoder.prompt and names else "default" if encoder.prompt else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from .._errors import shown
 from .chat import rendered, special_tokens, template_of
-from .files import LARGEST_JSON, checked_folder, read_json
+from .files import checked_folder, read_json
 from .gguf_files import tokenizer_of
+from .tokenizer_files import from_json, from_words, library
 
 LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
+HALVES = re.compile("[\ud800-\udfff]")  # of characters beyond 16 bits, alone
 
 
 class Tokenizer:
@@ -85,7 +88,7 @@ class Tokenizer:
         """
         path = Path(folder)
         if path.suffix == ".gguf" and not path.is_dir():
-            made, settings = tokenizer_of(path, _library())
+            made, settings = tokenizer_of(path, library())
             return cls(made, settings.pop("max_length"), **settings)
         path = checked_folder("Tokenizer.from_pretrained", folder)
         settings = (
@@ -96,7 +99,7 @@ class Tokenizer:
         whole, words = path / "tokenizer.json", path / "vocab.txt"
         if not whole.is_file() and not words.is_file():
             raise FileNotFoundError(f"{whole}: this file must exist, or vocab.txt beside it; there is none")
-        made = _from_json(whole) if whole.is_file() else _from_words(words, settings)
+        made = from_json(whole) if whole.is_file() else from_words(words, settings)
         return cls(
             made,
             limit if good else None,
@@ -132,7 +135,7 @@ class Tokenizer:
         TypeError
             If `texts` holds anything but strings.
         ValueError
-            If `max_length` leaves no room, or the tokenizer has no number for a word.
+            If `max_length` leaves no room, a text has half a character, or the tokenizer has no number for a word.
 
         Examples
         --------
@@ -142,6 +145,7 @@ class Tokenizer:
         """
         if isinstance(texts, str):
             return self.encode([texts], max_length)[0]
+        sentences = checked_texts("encode", texts)
         tokenizer, whole = self.tokenizer, max_length is None
         around = tokenizer.num_special_tokens_to_add(is_pair=False)
         if max_length is not None and max_length < around:
@@ -149,17 +153,13 @@ class Tokenizer:
                 f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
             )
         try:
-            encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=whole)
+            encodings = tokenizer.encode_batch_fast(sentences, add_special_tokens=whole)
             if max_length is not None:  # the library would keep the length where other threads see it
                 for encoding in encodings:
                     encoding.truncate(max_length - around)
                 encodings = [tokenizer.post_process(encoding) for encoding in encodings]
             return [encoding.ids for encoding in encodings]
-        except TypeError:
-            raise TypeError("encode: texts must be a sequence of strings; got something else") from None
-        except (
-            Exception
-        ) as error:  # bare ones of the library, for a vocabulary without the word for unknown ones, say
+        except Exception as error:  # bare ones, for a vocabulary without the word for unknown ones, say
             raise ValueError(f"encode: the tokenizer must have a number for every text; {error}") from None
 
     def __repr__(self) -> str:
@@ -275,6 +275,8 @@ class Tokenizer:
 
         Raises
         ------
+        TypeError
+            If `messages` is anything but a sequence of mappings.
         ValueError
             If there is no template, or it does not take the messages.
 
@@ -287,7 +289,10 @@ class Tokenizer:
         if self.chat_template is None:
             raise ValueError("apply_chat_template: the tokenizer must have a chat template; there is none")
         text = rendered(self.chat_template, messages, add_generation_prompt, self.special_tokens)
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids) if tokenize else text
+        if not tokenize:
+            return text
+        checked_texts("apply_chat_template", [text])
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _of_bytes(self) -> bool:
         decoder = self.tokenizer.decoder
@@ -296,19 +301,55 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Give the text of numbers, without those around it.
 
+        Parameters
+        ----------
+        ids : sequence of int
+            Of a whole text: a character may be parts of several, each of which alone is none.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        TypeError
+            If `ids` is anything but a row of whole numbers, 0 or more.
+
         Examples
         --------
         >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").decode([101, 1037, 3899, 102])  # doctest: +SKIP
         'a dog'
         """
-        return str(self.tokenizer.decode(list(ids)))
+        numbers = _numbers(ids)
+        if numbers is None:
+            raise TypeError(f"decode: ids must be a row of whole numbers, 0 or more; got {shown(ids)}")
+        return str(self.tokenizer.decode(numbers))
 
 
-def _numbers(ids: object) -> list[int] | None:
+def _numbers(ids: Any) -> list[int] | None:
     """Give numbers of tokens as integers, or None if they are something else."""
-    given = np.asarray(ids) if isinstance(ids, (list, tuple, np.ndarray)) else None
-    is_row = given is not None and given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
-    return given.tolist() if given is not None and is_row and (given >= 0).all() else None
+    try:
+        given = np.asarray(ids)
+    except (ValueError, TypeError):  # rows of different lengths, say
+        return None
+    is_row = given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
+    return given.tolist() if is_row and ((given >= 0) & (given < 2**32)).all() else None
+
+
+def checked_texts(operation: str, texts: Iterable[object]) -> list[str]:
+    """Give texts as a list, unless there is something else, or half a character, which has no encoding."""
+    if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping, Set)):
+        raise TypeError(f"{operation}: texts must be a sequence of strings; got {shown(texts)}")
+    sentences = []
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"{operation}: texts must be strings; got {type(text).__name__} at position {i}")
+        if half := HALVES.search(text):
+            raise ValueError(
+                f"{operation}: texts must hold whole characters; got {half[0]!r}, half of one, at position {i}"
+            )
+        sentences.append(text)
+    return sentences
 
 
 def _check_text(operation: str, text: object) -> None:
@@ -333,57 +374,3 @@ def _from_bytes(name: str) -> str:
         return found.decode()
     except UnicodeDecodeError:
         return "".join(f"<0x{byte:02X}>" if byte >= 0x80 else chr(byte) for byte in found)
-
-
-def _library() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: texts need the package tokenizers; install it: pip install 'qkv[models]'"
-        ) from error
-    return tokenizers
-
-
-def _from_json(path: Path) -> Any:
-    if path.stat().st_size > LARGEST_JSON:
-        raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes of JSON; got {path.stat().st_size}")
-    try:
-        return _library().Tokenizer.from_file(str(path))
-    except ImportError:
-        raise
-    except BaseException as error:  # the library raises bare exceptions, and its panics are BaseExceptions
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            raise
-        raise ValueError(f"{path}: must hold a tokenizer; {error}") from None
-
-
-def _from_words(path: Path, settings: dict[str, Any]) -> Any:
-    """Make BERT's tokenizer of a list of words, one per line."""
-    if path.stat().st_size > LARGEST_JSON:
-        raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes; got {path.stat().st_size}")
-    try:
-        words = path.read_text(encoding="utf8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: must hold words in UTF-8; {error}") from None
-    numbers = {word: i for i, word in enumerate(w.rstrip("\r") for w in words) if word}
-    names = {kind: str(settings.get(f"{kind}_token", f"[{kind.upper()}]")) for kind in ("unk", "sep", "cls")}
-    missing = [name for name in names.values() if name not in numbers]
-    if missing:
-        raise ValueError(f"{path}: must hold the words of BERT's vocabulary; missing: {', '.join(missing)}")
-    library = _library()
-    lower = bool(settings.get("do_lower_case", True))
-    accents = settings.get("strip_accents")
-    made = library.Tokenizer(library.models.WordPiece(numbers, unk_token=names["unk"]))
-    made.normalizer = library.normalizers.BertNormalizer(
-        lowercase=lower,
-        strip_accents=accents if isinstance(accents, bool) else None,
-        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
-    )
-    made.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
-    made.post_processor = library.processors.BertProcessing(
-        (names["sep"], numbers[names["sep"]]), (names["cls"], numbers[names["cls"]])
-    )
-    made.decoder = library.decoders.WordPiece()
-    made.add_special_tokens([name for name in (*names.values(), "[PAD]", "[MASK]") if name in numbers])
-    return made
