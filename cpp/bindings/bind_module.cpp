@@ -45,6 +45,11 @@ std::vector<py::object> modules(const py::object& self) {
   return found;
 }
 
+py::object in_mode(const py::object& self, bool training) {
+  self.cast<Module&>().set_training(training);
+  return self;
+}
+
 EntryKind kind_from(const std::string& name) {
   if (name == "parameter") return EntryKind::parameter;
   if (name == "buffer") return EntryKind::buffer;
@@ -148,7 +153,6 @@ Examples
       .def("register_buffer(name, value, persistent=True)",
            "Keep an array that is not learned; unless `persistent` is False it belongs to the state.",
            [](const py::object& self, const std::string& name, py::handle value, bool persistent) {
-             Call call("register_buffer");
              const py::object kept =
                  value.is_none() ? py::none() : py::cast(Tensor(copy_of(value, py::none(), "register_buffer")));
              register_entry(self, EntryKind::buffer, name, kept, persistent);
@@ -170,7 +174,7 @@ Examples
       .def("named_parameters", "List of (name, parameter), such as (\"layers.0.linear1.weight\", ...).",
            &Module::named_parameters)
       .def("named_modules", "List of (name, module); the module itself stands first, under \"\".", &named_modules)
-      .def("modules", "The module and all its parts.", [](const py::object& self) { return modules(self); })
+      .def("modules", "The module and all its parts.", &modules)
       .def("children", "The parts of this module, without their parts.",
            [](const Module& self) {
              std::vector<ModulePtr> found;
@@ -250,15 +254,9 @@ ValueError
              return self;
            })
       .def("train(mode=True)", "Training mode: dropout is active. Returns the module.",
-           [](const py::object& self, bool mode) {
-             self.cast<Module&>().set_training(mode);
-             return self;
-           })
+           [](const py::object& self, bool mode) { return in_mode(self, mode); })
       .def("eval", "Evaluation mode: dropout does nothing. Returns the module.",
-           [](const py::object& self) {
-             self.cast<Module&>().set_training(false);
-             return self;
-           })
+           [](const py::object& self) { return in_mode(self, false); })
       .def("zero_grad", "Forget the gradients of all parameters.", &Module::zero_grad);
 }
 

@@ -29,31 +29,22 @@ std::uint64_t seed_from(const py::object& seed) {
 }
 
 // A new array whose elements fill(pointer, count) writes without the interpreter's lock.
-template <class T, class Fill> py::array filled(const std::vector<Index>& shape, Fill fill) {
+template <class T, class Sizes, class Fill> py::array filled(const Sizes& shape, Fill fill) {
   const Array result(Shape(shape), dtype_v<T>);
   without_gil([&] { fill(result.data<T>(), result.numel()); });
   return to_numpy(result, true, false);
 }
 
-// `make` is called with a null pointer of the type that the name says.
-template <class Make> py::array of_type(const std::string& dtype, Make make) {
-  return dtype == "float64" ? make(static_cast<double*>(nullptr)) : make(static_cast<float*>(nullptr));
-}
+DType floating_named(const std::string& name) { return name == "float64" ? DType::float64 : DType::float32; }
 
-template <class T> using Input = py::array_t<T, py::array::c_style | py::array::forcecast>;
-
-std::vector<Index> sizes_of(const py::array& array) { return {array.shape(), array.shape() + array.ndim()}; }
-
-// f of the numbers, which are float32 or float64.
-template <class F> py::array of_floats(const py::array& p, F f) {
-  return p.itemsize() == sizeof(float) ? f(Input<float>(p)) : f(Input<double>(p));
-}
+Array probabilities(const py::array& p) { return packed(Call("random").floating(p, "p").data()); }
 
 // A method (a, ..., shape, dtype): an array that the generator's `fill` fills by those numbers.
 template <class... Numbers, class Fill> auto drawing(Fill fill) {
   return [fill](Generator& self, Numbers... numbers, const std::vector<Index>& shape, const std::string& dtype) {
-    return of_type(
-        dtype, [&]<class T>(T*) { return filled<T>(shape, [&](T* out, Index n) { fill(self, out, n, numbers...); }); });
+    return visit_floating(floating_named(dtype), [&]<class T>(T) {
+      return filled<T>(shape, [&](T* out, Index n) { fill(self, out, n, numbers...); });
+    });
   };
 }
 
@@ -67,7 +58,7 @@ void set_state_array(Generator& generator, const py::array& state) {
     fail_type("set_state: state must be a uint32 array with one axis because that is what get_state() returns; got ",
               py::cast<std::string>(py::str(state.dtype())), " with ", state.ndim(), " axes");
   }
-  const Input<std::uint32_t> words(state);
+  const py::array_t<std::uint32_t, py::array::c_style | py::array::forcecast> words(state);
   const std::vector<std::uint32_t> copies(words.data(), words.data() + words.size());
   without_gil([&] { generator.set_state(copies); });
 }
@@ -151,22 +142,24 @@ void bind_random(Functions& m) {
            [](Generator& self, double p, const std::vector<Index>& shape, const std::string& dtype) {
              const auto fill = [&](auto* out, Index n) { self.bernoulli(out, n, p); };
              if (dtype == "bool") return filled<bool>(shape, fill);
-             return of_type(dtype, [&]<class T>(T*) { return filled<T>(shape, fill); });
+             return visit_floating(floating_named(dtype), [&]<class T>(T) { return filled<T>(shape, fill); });
            })
       .def("_bernoulli_each",
            [](Generator& self, const py::array& p) {
-             return of_floats(p, [&]<class T>(const Input<T>& given) {
-               return filled<T>(sizes_of(p), [&](T* out, Index n) { self.bernoulli(out, given.data(), n); });
+             const Array given = probabilities(p);
+             return visit_floating(given.dtype(), [&]<class T>(T) {
+               return filled<T>(given.shape(), [&](T* out, Index n) { self.bernoulli(out, given.data<T>(), n); });
              });
            })
       .def("_multinomial",
            [](Generator& self, const py::array& p, Index num_samples, bool replacement) {  // p: (n,) or (rows, n)
-             return of_floats(p, [&](const auto& given) {
-               std::vector<Index> shape = sizes_of(p);
-               const Index n = shape.back(), rows = shape.size() == 2 ? shape.front() : 1;
-               shape.back() = std::max<Index>(num_samples, 0);
+             const Array given = probabilities(p);
+             Shape shape = given.shape();
+             const Index n = shape.back(), rows = shape.rank() == 2 ? shape.front() : 1;
+             shape.back() = std::max<Index>(num_samples, 0);
+             return visit_floating(given.dtype(), [&]<class T>(T) {
                return filled<std::int64_t>(shape, [&](std::int64_t* out, Index) {
-                 self.multinomial(out, given.data(), rows, n, num_samples, replacement);
+                 self.multinomial(out, given.data<T>(), rows, n, num_samples, replacement);
                });
              });
            })
@@ -175,7 +168,7 @@ void bind_random(Functions& m) {
              return filled<std::int64_t>(shape, [&](std::int64_t* out, Index n) { self.randint(out, n, low, high); });
            })
       .def("_randperm", [](Generator& self, Index n) {
-        return filled<std::int64_t>({n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });
+        return filled<std::int64_t>(Shape{n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });
       });
   m.def("default_generator", [] { return py::cast(&default_generator(), py::return_value_policy::reference); });
 }

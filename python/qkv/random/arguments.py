@@ -14,6 +14,7 @@ from qkv._errors import real, shown
 
 DEFAULT: Generator = default_generator()
 _INT64 = np.iinfo(np.int64)
+_FLOATS = {np.dtype(name): name for name in ("float32", "float64")}  # a dtype takes long to say its name
 
 
 def generator_of(operation: str, rng: Generator | None) -> Generator:
@@ -58,14 +59,14 @@ def integer_of(operation: str, name: str, value: Any) -> int:
 
 def float_name(operation: str, dtype: npt.DTypeLike) -> str:
     try:
-        name = str(np.dtype(dtype))
+        wanted = np.dtype(dtype)
     except TypeError:
-        name = shown(dtype)
-    if name not in ("float32", "float64"):
-        raise TypeError(
-            f"{operation}: dtype must be float32 or float64 because only these are drawn; got {name}"
-        )
-    return name
+        got = shown(dtype)
+    else:
+        if wanted in _FLOATS:
+            return _FLOATS[wanted]
+        got = str(wanted)
+    raise TypeError(f"{operation}: dtype must be float32 or float64 because only these are drawn; got {got}")
 
 
 def floats(values: npt.ArrayLike) -> npt.NDArray[Any]:

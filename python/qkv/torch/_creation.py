@@ -26,7 +26,7 @@ from ._elementwise import as_tensor as _as_tensor
 from ._elementwise import cast, common_dtype, is_operand, result_dtype
 from ._settings import arguments
 from ._shaping import sizes
-from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap_array
+from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap
 
 
 def kind_of(data) -> dtype:
@@ -59,7 +59,7 @@ def finished(numbers, kind: dtype, operation: str, device=None, requires_grad: b
             )
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = numbers.astype(kind.core)
-    t = wrap_array(numbers, kind)
+    t = wrap(_core.tensor(numbers), "", kind)
     if requires_grad:
         t.requires_grad = True
     return t
@@ -139,24 +139,22 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def _new(cls: type[Tensor], *data, device=None):
     """``torch.Tensor([1, 2])`` as float32, ``torch.Tensor(2, 3)`` of that shape."""
     check_device(device, cls.__name__)
-    if len(data) == 1 and isinstance(data[0], Core):
-        result: Any = data[0].detach()
-    elif len(data) == 1 and not isinstance(data[0], int) and not isinstance(data[0], _dtypes.Size):
-        result = tensor(data[0], dtype=_dtypes.get_default_dtype())
-    else:
-        result = zeros(*data) if data else zeros(0)
-    return _core.instance_of(cls, result)
+    is_tensor = len(data) == 1 and isinstance(data[0], Core)
+    made = data[0].detach() if is_tensor else _of_data(_dtypes.get_default_dtype(), *data)
+    return _core.instance_of(cls, made)
 
 
 Tensor.__new__ = _new
 
 
-def _legacy(name: str, kind: dtype) -> None:
-    def make(*data):
-        if len(data) == 1 and not isinstance(data[0], int):
-            return tensor(data[0], dtype=kind)
-        return zeros(*(data or (0,)), dtype=kind)
+def _of_data(kind: dtype, *data) -> Any:
+    if len(data) == 1 and not isinstance(data[0], (int, _dtypes.Size)):
+        return tensor(data[0], dtype=kind)
+    return zeros(*(data or (0,)), dtype=kind)
 
+
+def _legacy(name: str, kind: dtype) -> None:
+    make: Any = lambda *data: _of_data(kind, *data)  # noqa: E731
     make.__doc__ = f"As `tensor` with ``dtype=torch.{kind.name}``; of numbers a shape."
     named(f"torch.{name}")(make)
 
