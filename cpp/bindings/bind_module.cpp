@@ -60,11 +60,7 @@ EntryKind kind_from(const std::string& name) {
 Array state_array(const std::string& name, py::handle value) {
   if (is_tensor(value)) return packed(value.cast<Tensor>().data());
   py::object array = py::reinterpret_borrow<py::object>(value);
-  if (py::hasattr(array, "detach") && !py::isinstance<py::array>(array)) {  // PyTorch's
-    array = array.attr("detach")();
-    if (py::hasattr(array, "dtype") && std::string(py::str(array.attr("dtype"))) == "torch.bfloat16")
-      array = array.attr("float")();
-  }
+  if (py::hasattr(array, "detach") && !py::isinstance<py::array>(array)) array = array.attr("detach")();  // PyTorch's
   Call call("load_state_dict");
   return call.any(array, name.c_str()).data();
 }

@@ -1,5 +1,7 @@
 #include "bindings/function.h"
 
+#include <pybind11/eval.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -29,22 +31,6 @@ std::vector<std::string> parts_of_list(std::string_view list) {
   return parts;
 }
 
-// None, True, False, a number, a string, {} or a tuple.
-py::object literal(const std::string& written) {
-  if (written == "None") return py::none();
-  if (written == "True" || written == "False") return py::bool_(written == "True");
-  if (written == "{}") return py::dict();
-  if (written.front() == '(') {
-    py::list items;
-    for (const std::string& item : parts_of_list(std::string_view(written).substr(1, written.size() - 2)))
-      items.append(literal(item));
-    return py::tuple(items);
-  }
-  if (written.front() == '\'') return py::str(written.substr(1, written.size() - 2));
-  if (written.find_first_of(".e") == written.npos) return py::int_(std::stoll(written));
-  return py::float_(std::stod(written));
-}
-
 }  // namespace
 
 py::tuple tuple_of(std::span<PyObject* const> values) {
@@ -72,7 +58,7 @@ void Signature::take(Takes names) {
     const std::size_t equal = one.find('=');
     if (one == "*") positional = named_;
     else if (equal == one.npos) add_name(one, {});
-    else add_name(one.substr(0, equal), literal(one.substr(equal + 1)));
+    else add_name(one.substr(0, equal), py::eval(one.substr(equal + 1), py::dict()));
   }
 }
 
@@ -169,16 +155,11 @@ struct Given {
   PyObject* names;  // tuple, or null
 };
 
-std::string short_class_of(py::handle value) {
-  const std::string name = Py_TYPE(value.ptr())->tp_name;
-  return name.substr(name.rfind('.') + 1);
-}
-
 // "Linear" for a constructor and a call of a layer, "Linear.load_state_dict", "softmax".
 std::string called(const Signature& s, const Given& given) {
   if (!s.owner) return s.name;
-  const std::string owner = s.constructor || given.positional.empty() ? py::str(s.owner.attr("__name__"))
-                                                                      : py::str(short_class_of(given.positional[0]));
+  const bool unbound = s.constructor || given.positional.empty();
+  const std::string owner = unbound ? std::string(py::str(s.owner.attr("__name__"))) : type_name(given.positional[0]);
   return s.constructor || s.name == "forward" || s.name == "__call__" ? owner : owner + "." + s.name;
 }
 
@@ -198,7 +179,7 @@ std::string refusal(const Signature& s, const Given& given, PyObject* function, 
   if (s.owner && given.positional.empty()) return operation + ": must be called on an object; got no arguments";
   if (s.owner && !is_self(s, given))
     return text(s.name, ": must be called on a ", std::string(py::str(s.owner.attr("__name__"))), "; got ",
-                short_class_of(given.positional[0]));
+                type_name(given.positional[0]));
   if (misfit.argument == Signature::kNone) {
     const py::tuple positional = tuple_of(given.positional);
     const auto names = given.names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(given.names);

@@ -178,7 +178,6 @@ void def_operators(TensorClass& tensor) {
     throw py::attribute_error("_data");
   });
   tensor.attr("__pandas_priority__") = 5000;  // above a DataFrame's, so that `series + tensor` asks the Tensor
-  tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 }
 
 }  // namespace qkv::bindings
