@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import qkv
 from models.test_architectures import BOTH_SIDES, CAUSAL, HEADS, IDS, LEFT, RIGHT
 from models.tiny_models import CASES, TINY, hugging_face
 from qkv import models
@@ -142,3 +143,49 @@ def test_tokens_stream(tmp_path):
     longest = max(map(len, texts))
     expected = [text + [padding] * (longest - len(text)) for text in texts]
     assert np.array(seen).T.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("llama", "LlamaForCausalLM"), ("gpt2", "GPT2LMHeadModel"), ("bloom", "BloomForCausalLM"),
+     ("gemma2", "Gemma2ForCausalLM")],
+)  # fmt: skip
+def test_prompts_with_padding_anywhere(kind, name):
+    base, variants = TINY[kind]
+    qkv.manual_seed(5)
+    entries = {"model_type": kind, "architectures": [name], **base, **next(iter(variants.values()))}
+    model = models.from_config(entries).eval()
+    draw = np.random.default_rng(6)
+    for parameter in model.parameters():
+        parameter.copy_(0.3 * draw.standard_normal(parameter.shape))
+    ids = draw.integers(3, 61, (5, 7))
+    mask = np.array(
+        [[0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 1], [1] * 7, [1] + [0] * 6]
+    )
+    found = model.generate(ids, attention_mask=mask, max_new_tokens=5)
+    for row, kept, [(words, score, _)] in zip(ids, mask == 1, found, strict=True):
+        [[(alone, expected, _)]] = model.generate(row[None, kept], max_new_tokens=5)
+        assert words == alone
+        assert abs(score - expected) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        ({"input_ids": [[1, 2], [3]]}, TypeError, "generate: input_ids must be .* lists of different lengths"),
+        ({"attention_mask": [[1, 1], [0, 0]]}, ValueError, "must keep an id of each prompt; got none in row 1"),
+        ({"attention_mask": [[0.0, -np.inf], [0.0, 0.0]]}, ValueError, "attention_mask must hold 1 for ids that count"),
+        ({"max_new_tokens": 0}, ValueError, "generate: max_new_tokens must be at least 1; got 0"),
+        ({"max_new_tokens": 2.5}, TypeError, "generate: max_new_tokens must be a whole number; got 2.5"),
+        ({"on_token": 3}, TypeError, r"generate: on_token must be a function of ids \(B,\); got 3"),
+        ({"end_id": "x"}, TypeError, "generate: end_id must be "),
+        ({"end_id": [1.5]}, TypeError, "generate: end_id must be "),
+    ],
+)  # fmt: skip
+def test_calls_that_are_refused(call, error, text):
+    sizes = dict(
+        hidden_size=24, num_hidden_layers=1, num_attention_heads=4, intermediate_size=40, vocab_size=30
+    )
+    model = models.from_config({"model_type": "llama", "architectures": ["LlamaForCausalLM"], **sizes}).eval()
+    with pytest.raises(error, match=text):
+        model.generate(**{"input_ids": [[1, 2], [3, 4]], "max_new_tokens": 2, **call})

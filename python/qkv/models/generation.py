@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
+from .._errors import shown
 from ..gradients import no_grad
 from ..nn import no_attention_record
 from .generation_rules import Rules, numbers
@@ -81,9 +82,9 @@ class Generation:
         Parameters
         ----------
         input_ids : array_like of int
-            ``(B, L)``. Prompts of different lengths have padding on the left and an ``attention_mask``.
+            ``(B, L)``. Prompts of different lengths have padding and an ``attention_mask``.
         attention_mask : array_like, optional
-            ``(B, L)``: ones where an id counts. Positions count those alone.
+            ``(B, L)``: ones where an id counts, zeros elsewhere, on either side. Positions count those alone.
         max_new_tokens : int
         method : {"greedy", "beam", "sample"}
         beam_size, length_penalty, temperature, top_k, top_p
@@ -92,7 +93,8 @@ class Generation:
             Ids that end a text; those of the generation_config if not given.
         on_token : callable, optional
             Is called with the ids ``(B,)`` of each step, as soon as they are chosen, ends too; behind its end a text
-            has padding. Not with beams.
+            has padding. Not with beams. What it raises ends the generation. Texts are decoded from all ids so far: a
+            character may be parts of several.
 
         Returns
         -------
@@ -121,24 +123,27 @@ class Generation:
         True
         """
         model: Any = self
-        prompts = np.asarray(input_ids)
+        prompts = _core.as_numpy(input_ids, "generate", "input_ids")
         if prompts.ndim != 2 or prompts.shape[1] < 1 or prompts.dtype.kind not in "iu":
             raise ValueError(
                 f"generate: input_ids must be integers (B, L) with L at least 1; got {prompts.dtype} {prompts.shape}"
             )
+        if not hasattr(max_new_tokens, "__index__"):
+            raise TypeError(f"generate: max_new_tokens must be a whole number; got {shown(max_new_tokens)}")
+        if max_new_tokens < 1:
+            raise ValueError(f"generate: max_new_tokens must be at least 1; got {max_new_tokens}")
         if on_token is not None and method == "beam":
             raise ValueError(
                 "generate: on_token must be None with method='beam' because beams change what was chosen"
             )
-        ends = numbers(self.generation.get("eos_token_id") if end_id is None else end_id)
-        if attention_mask is not None:
-            mask = np.asarray(attention_mask).astype(bool)
-            if mask.shape != prompts.shape:
-                raise ValueError(
-                    f"generate: attention_mask must be {prompts.shape} as input_ids; got {mask.shape}"
-                )
+        if on_token is not None and not callable(on_token):
+            raise TypeError(f"generate: on_token must be a function of ids (B,); got {shown(on_token)}")
+        if end_id is None:
+            ends = numbers(self.generation.get("eos_token_id"))
         else:
-            mask = None
+            given = list(end_id) if isinstance(end_id, (list, tuple, np.ndarray)) else [end_id]
+            ends = [_core.token(end, "generate", "end_id") for end in given]
+        mask = None if attention_mask is None else kept_ids(attention_mask, prompts.shape)
         padding = numbers(self.generation.get("pad_token_id")) or ends or [0]
 
         def tell(tokens: np.ndarray) -> None:
@@ -172,6 +177,22 @@ class Generation:
         return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
 
 
+def kept_ids(attention_mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Give what a mask of ids keeps as booleans."""
+    given = _core.as_numpy(attention_mask, "generate", "attention_mask")
+    if given.shape != shape:
+        raise ValueError(f"generate: attention_mask must be {shape} as input_ids; got {given.shape}")
+    mask: np.ndarray = given == 1
+    if not (mask | (given == 0)).all():
+        raise ValueError("generate: attention_mask must hold 1 for ids that count and 0 for the others")
+    if not mask.any(axis=1).all():
+        raise ValueError(
+            "generate: attention_mask must keep an id of each prompt; "
+            f"got none in row {int(mask.any(axis=1).argmin())}"
+        )
+    return mask
+
+
 def positions_of(model: Any, body: str) -> int | None:
     """Give the length of a body's table of positions, where it has one."""
     options = model.architecture.bodies(model.config)[body]
@@ -190,8 +211,11 @@ def check_positions(model: Any, body: str, what: str, before: int, more: int) ->
 
 def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
     """Begin to continue prompts with a model that only decodes."""
-    kept_ids = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
-    check_positions(model, "body", "input_ids and max_new_tokens", kept_ids, more)
+    count = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
+    check_positions(model, "body", "input_ids and max_new_tokens", count, more)
+    if mask is not None:  # what goes on is the last id: padding moves to the left
+        order = np.argsort(mask, axis=1, kind="stable")
+        ids, mask = np.take_along_axis(ids, order, 1), np.take_along_axis(mask, order, 1)
     cache = _core.ModelCache(model.config.num_hidden_layers)
     kept = None if mask is None or mask.all() else mask
 
