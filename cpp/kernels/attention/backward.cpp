@@ -48,9 +48,7 @@ template <class T>
 void copy_rows(T* to, Index width, HeadsView<const T> from, const RowBlock<T>& rows, T scale, Index n) {
   for (Index row = 0; row < rows.rows; ++row) {
     const T* x = from.at(rows.batch, rows.head[row], rows.query[row]);
-    T* y = to + row * width;
-    for (Index i = 0; i < n; ++i) y[i] = x[i] * scale;
-    for (Index i = n; i < width; ++i) y[i] = 0;
+    each_vector<T>(n, [=](Index i, auto at) { store(to + row * width + i, at(x + i) * splat<T>(scale)); });
   }
 }
 
@@ -262,14 +260,10 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
   const RowBlock<T>& rows = block.rows;
   KeyStep parts;
   alignas(64) T extra[kPanelWidth<T>] = {}, derivatives[kPanelWidth<T>] = {};
-  if (p.normalizer == Normalizer::sigmoid || p.normalizer == Normalizer::relu) {  // no sum over the row
-    for (Index row = piece.begin; row < piece.end; ++row)
-      delta[p.row(piece.batch, piece.kv_head * (p.heads / p.kv_heads), row)] = 0;
-    return;
-  }
+  const bool sums = p.normalizer != Normalizer::sigmoid && p.normalizer != Normalizer::relu;  // over the row
   for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
     set_rows(block.rows, p, piece.batch, piece.kv_head, begin, at_most(begin + kPanelWidth<T>, piece.end));
-    if (saved.dweights.data != nullptr) {
+    if (sums && saved.dweights.data != nullptr) {
       load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
       for (T& sum : derivatives) sum = 0;
@@ -296,7 +290,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
       if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
       const T product =
           sum_vectors<T>(p.value_size, [=](Index i, auto read) { return read(dout + i) * read(out + i); });
-      delta[at] = product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
+      delta[at] = sums ? product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0)) : T(0);
     }
   }
 }

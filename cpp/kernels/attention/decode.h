@@ -13,17 +13,11 @@ template <class T, bool whole> inline Vec<T> dots(const T* x, const T* keys, Ind
   Vec<T> sum[w];  // stays in registers: every index is known when this is compiled
 #pragma GCC unroll 16
   for (Index j = 0; j < w; ++j) sum[j] = Vec<T>{};
-  Index i = 0;
-  for (; i + w <= n; i += w) {
-    const Vec<T> part = load(x + i);
+  each_vector<T>(n, [&](Index i, auto at) __attribute__((always_inline)) {
+    const Vec<T> part = at(x + i);
 #pragma GCC unroll 16
-    for (Index j = 0; j < w; ++j) sum[j] += load(key(j) + i) * part;
-  }
-  if (i < n) {
-    const Vec<T> part = load_part(x + i, n - i);
-#pragma GCC unroll 16
-    for (Index j = 0; j < w; ++j) sum[j] += load_part(key(j) + i, n - i) * part;
-  }
+    for (Index j = 0; j < w; ++j) sum[j] += at(key(j) + i) * part;
+  });
   return sum_each<T>(sum);
 }
 

@@ -38,16 +38,15 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
   const T* weights = scores;
+  T* changed = deferred != nullptr ? scratch.tiles.scratch : scores;
   if (drops(p)) {
-    T* dropped = deferred != nullptr ? scratch.tiles.scratch : scores;
-    block_dropout(dropped, scores, scratch.tiles.allowed, rows, step.key, step.n);
-    weights = dropped;
+    block_dropout(changed, scores, scratch.tiles.allowed, rows, step.key, step.n);
+    weights = changed;
   }
   if (kind == Values::averaged) {
-    T* averaged = deferred != nullptr ? scratch.tiles.scratch : scores;
     const Vec<T> share = splat<T>(1 / average_divisor(p));
-    for (Index i = 0; i < step.n * width; i += kLanes<T>) store(averaged + i, load(weights + i) * share);
-    weights = averaged;
+    for (Index i = 0; i < step.n * width; i += kLanes<T>) store(changed + i, load(weights + i) * share);
+    weights = changed;
   }
   if (kind != Values::finite && deferred != nullptr) {
     deferred->finish();
@@ -243,10 +242,7 @@ template <class T> T lse_of(T largest, T sum) {
 // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row. So has a
 // sum of large values. A score of NaN or infinity spoils its own row, which the sum tells.
 template <class T> bool has_finite_out(const Panel<T>& panel) {
-  const RowBlock<T>& rows = panel.rows;
-  const Index n = rows.problem->value_size;
-  if (rows.is_decode()) return finite(panel.out, padded<T>(n) * rows.rows);
-  return finite_lines(panel.out, n, rows.width, rows.vectors);
+  return finite_features(panel.out, panel.rows, panel.rows.problem->value_size);
 }
 
 // Whether results of values of any kind are as they must be: what is not finite comes from values or scores that are

@@ -114,7 +114,7 @@ template <class T> struct AttentionSaved {
   HeadsView<const T> dout;        // (B, H, Lq, Dv)
   HeadsView<const T> out;         // as computed; of normalisers with a threshold their averages
   const T* statistics = nullptr;  // as computed
-  WeightsView<const T> dweights;  // or null data; any strides
+  WeightsView<const T> dweights;  // or null data; key stride 1
   const T* dlse = nullptr;        // (B, H, Lq), or null
 };
 

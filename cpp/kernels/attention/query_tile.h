@@ -3,6 +3,7 @@
 
 #include "kernels/attention/problem.h"
 #include "kernels/attention/tiles.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -64,11 +65,7 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
     const Vec<T> scale = splat<T>(p.scale);
     const Index line = padded<T>(p.key_size);
     for (Index row = 0; row < block.rows; ++row)
-      for (Index i = 0; i < line; i += kLanes<T>) {
-        const bool whole = i + kLanes<T> <= p.key_size;
-        store(queries + row * line + i,
-              (whole ? load(rows[row] + i) : load_part(rows[row] + i, p.key_size - i)) * scale);
-      }
+      each_vector<T>(p.key_size, [=](Index i, auto at) { store(queries + row * line + i, at(rows[row] + i) * scale); });
     return;
   }
   columns_from_rows(queries, block.width, rows, block.vectors * kLanes<T>, block.rows, p.key_size, p.scale);
@@ -266,6 +263,12 @@ template <class T> inline bool finite_lines(const T* x, Index n, Index width, In
 
 // Whether n numbers (a multiple of kLanes) are finite.
 template <class T> inline bool finite(const T* x, Index n) { return finite_lines(x, n / kLanes<T>, kLanes<T>, 1); }
+
+// Whether n features of a panel's rows are finite, as queries and results stand in its memory.
+template <class T> inline bool finite_features(const T* x, const RowBlock<T>& rows, Index n) {
+  if (rows.is_decode()) return finite(x, padded<T>(n) * rows.rows);
+  return finite_lines(x, n, rows.width, rows.vectors);
+}
 
 template <class T> inline bool drops(const AttentionProblem<T>& p) {
   return p.dropout.p > 0 || p.dropout.keep.data != nullptr;

@@ -94,11 +94,8 @@ void leave_out_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, const 
     block.left_out = true;
     block.base[lane] = kBehind<T>;
     block.inverse[lane] = block.delta[lane] = 0;
-    if (rows.is_decode()) {
-      for (Index i = 0; i < padded<T>(p.key_size); ++i) scratch.queries[lane * padded<T>(p.key_size) + i] = 0;
-    } else {
-      for (Index i = 0; i < p.key_size; ++i) scratch.queries[i * rows.width + lane] = 0;
-    }
+    T* query = scratch.queries + lane * (rows.is_decode() ? padded<T>(p.key_size) : 1);
+    for (Index i = 0; i < p.key_size; ++i) query[i * (rows.is_decode() ? 1 : rows.width)] = 0;
   }
 }
 
@@ -121,9 +118,8 @@ void load_gradient_rows(GradientBlock<T>& block, GradientScratch<T>& scratch, co
   load_queries(scratch.queries, rows);
   columns_from_rows(scratch.dout, rows.width, dout, rows.width, rows.rows, p.value_size);
   block.left_out = false;
-  const bool queries_finite = rows.is_decode() ? finite(scratch.queries, rows.rows * padded<T>(p.key_size))
-                                               : finite_lines(scratch.queries, p.key_size, rows.width, rows.vectors);
-  if (!queries_finite || !finite(block.delta, rows.width)) leave_out_rows(block, scratch, saved);
+  if (!finite_features(scratch.queries, rows, p.key_size) || !finite(block.delta, rows.width))
+    leave_out_rows(block, scratch, saved);
 }
 
 // tiles.scores = weights of keys [key, key + n), of which the step says where they can differ from 0.
@@ -158,16 +154,10 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
 // tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
 template <class T>
 void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& saved, Index key, Index n) {
-  const auto at = [&](Index lane) { return saved.dweights.at(rows.batch, rows.head[lane], rows.query[lane], key); };
-  if (saved.dweights.key == 1) {
-    const T* lines[kPanelWidth<T>];
-    for (Index lane = 0; lane < rows.rows; ++lane) lines[lane] = at(lane);
-    columns_from_rows(tile, rows.width, lines, rows.width, rows.rows, n);
-  } else {
-    for (Index j = 0; j < n; ++j)
-      for (Index lane = 0; lane < rows.width; ++lane)
-        tile[j * rows.width + lane] = lane < rows.rows ? at(lane)[j * saved.dweights.key] : T(0);
-  }
+  const T* lines[kPanelWidth<T>];
+  for (Index lane = 0; lane < rows.rows; ++lane)
+    lines[lane] = saved.dweights.at(rows.batch, rows.head[lane], rows.query[lane], key);
+  columns_from_rows(tile, rows.width, lines, rows.width, rows.rows, n);
 }
 
 // Leaves out keys without any weight from both ends of the parts.
@@ -240,14 +230,6 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
     for (Index i = 0; i < count; i += kLanes<T>) store(weights + i, load(weights + i) * load(factors + i));
 }
 
-// dscores *= derivative, which may be anything where no gradient is.
-template <class T> void multiply_where_nonzero(T* dscores, const T* derivative, Index count) {
-  for (Index i = 0; i < count; i += kLanes<T>) {
-    const Vec<T> d = load(dscores + i);
-    store(dscores + i, select(d == Vec<T>{}, Vec<T>{}, d * load(derivative + i)));
-  }
-}
-
 // dscores, the gradient of scores as a formula left them, becomes that of those before it. The gradients of the
 // formula's leaves are added to dleaves, or left out if that is null.
 template <class T>
@@ -261,7 +243,7 @@ void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const Ro
   };
   run(0, f.gradient.first);
   if (!f.keeps_scores && f.derived.count > 0)
-    multiply_where_nonzero(scratch.dscores, scratch.tiles.second, n * rows.width);
+    put_gradients<T>(scratch.dscores, scratch.dscores, tiles.scores, n * rows.width, [](Vec<T> d) { return d; });
   run(f.gradient.first, f.gradient.count);
 }
 

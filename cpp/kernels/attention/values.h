@@ -27,14 +27,11 @@ template <class T> struct ValueKinds {
     for (Index k = 0; k < n; ++k) {
       const T* x = rows.value(key + k);
       Vec<T> zeros = {}, top = {};
-      const auto add = [&](Vec<T> value) {
-        const Vec<T> magnitude = select(value < Vec<T>{}, -value, value);
+      each_vector<T>(size, [&](Index i, auto at) {
+        const Vec<T> value = at(x + i), magnitude = select(value < Vec<T>{}, -value, value);
         zeros += value * Vec<T>{};
         top = select(magnitude > top, magnitude, top);
-      };
-      Index i = 0;
-      for (; i + kLanes<T> <= size; i += kLanes<T>) add(load(x + i));
-      if (i < size) add(load_part(x + i, size - i));
+      });
       finite[k] = !any(zeros != zeros);
       if (finite[k]) most = select(top > most, top, most);
     }

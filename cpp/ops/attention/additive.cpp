@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "core/batch_invariance.h"
@@ -128,9 +127,8 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>
   const auto& kernel = kernels::kernels<T>().additive;
   const AdditiveSizes& n = p.n;
   const auto count = static_cast<std::size_t>(end - begin);
-  const Scratch sums(count * static_cast<std::size_t>(n.stride) * sizeof(T)),
-      pair(static_cast<std::size_t>(n.stride) * sizeof(T));
-  std::memset(sums.as<T>(), 0, count * static_cast<std::size_t>(n.stride) * sizeof(T));
+  const Array sums = Array::zeros({end - begin, n.stride}, dtype_v<T>);
+  const Scratch pair(static_cast<std::size_t>(n.stride) * sizeof(T));
   std::vector<const T*> rows(count);
   std::vector<T*> targets(count);
   std::vector<T> dscores(count);
@@ -142,7 +140,7 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>
       const T dscore = g[query * n.keys + j];
       if (dscore == 0) continue;  // excluded keys are never read
       share.total += static_cast<double>(dscore);
-      T* target = sums.as<T>() + (j - begin) * n.stride;
+      T* target = sums.data<T>() + (j - begin) * n.stride;
       if (p.queries.moderate(query) && p.keys.moderate(b * n.keys + j)) {
         const auto at = static_cast<std::size_t>(used++);
         rows[at] = p.keys.row(b * n.keys + j, n);
@@ -160,7 +158,7 @@ void backward_piece(T* dk, Share<T>& share, const T* g, const AdditiveProblem<T>
   if (dk == nullptr) return;
   for (Index j = begin; j < end; ++j)
     kernels::kernels<T>().elementwise.add_product(dk + (b * n.keys + j) * n.features, p.weight4.data(),
-                                                  sums.as<T>() + (j - begin) * n.stride, n.features);
+                                                  sums.data<T>() + (j - begin) * n.stride, n.features);
 }
 
 // Adds the gradients of the scores with respect to queries, keys and weight; null where not wanted.
@@ -171,12 +169,12 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Additive
   const Index length = batch_invariant() ? kInvariantLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
   const Index pieces = std::max<Index>(1, (n.keys + length - 1) / length);
   const Index size = (n.queries + 1) * n.stride, shares = n.batches * pieces;
-  const Scratch memory(static_cast<std::size_t>(shares * size) * sizeof(T));
-  std::memset(memory.as<T>(), 0, static_cast<std::size_t>(shares * size) * sizeof(T));
+  const Array sums = Array::zeros({shares, size}, dtype_v<T>);
+  T* sum = sums.data<T>();
   std::vector<double> totals(static_cast<std::size_t>(shares));
   parallel_for(0, shares, grain_for(n.queries * length * n.features), [&](Index first, Index last) {
     for (Index s = first; s < last; ++s) {
-      Share<T> share{memory.as<T>() + s * size, memory.as<T>() + s * size + n.queries * n.stride};
+      Share<T> share{sum + s * size, sum + s * size + n.queries * n.stride};
       const Index begin = s % pieces * length;
       backward_piece(dk, share, g, p, s / pieces, begin, std::min(n.keys, begin + length));
       totals[static_cast<std::size_t>(s)] = share.total;
@@ -187,14 +185,12 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Additive
       for (Index row = first; row < last; ++row)
         for (Index s = row / n.queries * pieces; s < (row / n.queries + 1) * pieces; ++s)
           kernels::kernels<T>().elementwise.add_product(dq + row * n.features, p.weight4.data(),
-                                                        memory.as<T>() + s * size + row % n.queries * n.stride,
-                                                        n.features);
+                                                        sum + s * size + row % n.queries * n.stride, n.features);
     });
   if (dw != nullptr)  // sum of g tanh = sum of g - 2 sum of g r
     for (Index s = 0; s < shares; ++s)
       for (Index m = 0; m < n.features; ++m)
-        dw[m] += static_cast<T>(totals[static_cast<std::size_t>(s)]) -
-                 2 * memory.as<T>()[s * size + n.queries * n.stride + m];
+        dw[m] += static_cast<T>(totals[static_cast<std::size_t>(s)]) - 2 * sum[s * size + n.queries * n.stride + m];
 }
 
 void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w, const Shape& v) {
@@ -213,23 +209,20 @@ void check_shapes(const char* op, const Shape& q, const Shape& k, const Shape& w
 
 // The scores of recorded operations, which holds (B, Lq, Lk, M) numbers. `arriving`, the gradient of the scores: a pair
 // that holds NaN or infinity and whose gradient is 0 was excluded later.
-Tensor composed_scores(const Tensors& inputs, const AdditiveSizes& n, const Array& arriving) {
+Tensor composed_scores(const Tensors& inputs, const AdditiveSizes& n, const Array& lens, const Array& arriving) {
   const Tensor q = reshape(inputs[0], {n.batches, n.queries, 1, n.features}),
                k = reshape(inputs[1], {n.batches, 1, n.keys, n.features});
   const Tensor sums = add(q, k);
-  Array counted({n.batches, n.queries, n.keys, 1}, DType::boolean);
-  visit_floating(sums.dtype(), [&]<class T>(T) {
-    for (Index at = 0; at < counted.numel(); ++at) {
-      const Index row = at / n.keys;
-      const bool seen = at % n.keys < length_of(n, row / n.queries, row % n.queries);
-      const T* pair = sums.ptr<T>() + at * n.features;
-      const bool finite = std::all_of(pair, pair + n.features, [](T x) { return std::isfinite(x); });
-      counted.data<bool>()[at] = seen && (finite || arriving.data<T>()[at] != 0);
-    }
-  });
-  const Tensor t = tanh(where(Tensor(counted), sums, scalar_like(sums, 0)));
+  AttentionOptions lengths;
+  if (lens.defined())
+    lengths.valid_lens = lens.reshaped(lens.numel() == n.batches ? Shape{n.batches} : Shape{n.batches, n.queries});
+  const Tensor seen(Allowed(arriving.shape(), q.dtype(), lengths).array()), zero = scalar_like(sums, 0);
+  const Tensor finite = compare(Compare::equal, reshape(infinite_rows(sums), arriving.shape()), zero);
+  const Tensor arrived = compare(Compare::not_equal, Tensor(arriving), zero);
+  const Tensor counted = bitwise(Bitwise::bit_and, seen, bitwise(Bitwise::bit_or, finite, arrived));
+  const Tensor t = tanh(where(reshape(counted, {n.batches, n.queries, n.keys, 1}), sums, zero));
   const Tensor scores = sum(multiply(t, inputs[2]), Axes{-1});
-  return where(Tensor(counted.reshaped(scores.shape())), scores, scalar_like(scores, 0));
+  return where(counted, scores, zero);
 }
 
 }  // namespace
@@ -266,7 +259,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       },
       [kept_lens, n](const Tensor& dy, TensorGradients& dx) {
         derive_composed({&dy, 1}, dx, [&](const Tensors& inputs) -> Tensors {
-          return {composed_scores(inputs, n.seeing(kept_lens.get()), packed(dy.data()))};
+          return {composed_scores(inputs, n, kept_lens.get(), dy.data())};
         });
       });
 }

@@ -122,11 +122,9 @@ Array Allowed::array() const {
   return kept.cast(DType::boolean);
 }
 
-#define QKV_INSTANTIATE(T)                          \
-  template void Allowed::add_bias(T*, Index) const; \
-  template void Allowed::exclude(T*, Index, T) const;
-QKV_INSTANTIATE(float)
-QKV_INSTANTIATE(double)
-#undef QKV_INSTANTIATE
+template void Allowed::add_bias(float*, Index) const;
+template void Allowed::add_bias(double*, Index) const;
+template void Allowed::exclude(float*, Index, float) const;
+template void Allowed::exclude(double*, Index, double) const;
 
 }  // namespace qkv::ops

@@ -17,6 +17,9 @@ void set_lengths(kernels::KeyRules& rules, const Array& valid_lens, bool per_que
 // scores + a float mask, if there is one, but for its -inf.
 Tensor with_bias(const Tensor& scores, const Tensor& bias);
 
+// 1 where a row of x holds NaN or infinity, (..., n, 1).
+Tensor infinite_rows(const Tensor& x);
+
 // Where floats are not -inf.
 Tensor not_excluded(const Tensor& scores);
 

@@ -141,15 +141,10 @@ AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const 
 }
 
 Array packed_attention_weights(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {
-  return with_packed_call(queries, keys, heads, options, [](const auto& call, const Tensors&) {
-    const Geometry& g = call.geometry;
-    using T = std::remove_cvref_t<decltype(call.problem().scale)>;
-    Array weights(g.weights_shape(), dtype_v<T>);
-    AttentionResult<T> result;
-    result.weights = contiguous_weights<T>(weights, g);
-    attention_forward(result, without_values(call.problem()));
-    return weights;
-  });
+  AttentionOptions weights = options;
+  weights.return_weights = true;
+  return with_packed_call(queries, keys, heads, weights,
+                          [](const auto& call, const Tensors&) { return forward(call, false).weights; });
 }
 
 Array packed_attention_scores(const Array& queries, const Array& keys, Heads heads, const AttentionOptions& options) {

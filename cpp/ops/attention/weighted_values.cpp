@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "core/strides.h"
 #include "kernels/kernels.h"
+#include "ops/attention/allowed.h"
 #include "ops/attention/geometry.h"
 #include "ops/matmul/gemm.h"
 #include "ops/ops.h"
@@ -114,14 +115,13 @@ WeightDropout weight_dropout(const AttentionOptions& o, const Shape& weights) {
   return result;
 }
 
-namespace {
-
-// 1 where a row of x holds NaN or infinity, (..., n, 1).
 Tensor infinite_rows(const Tensor& x) {
   const NoGrad quiet;
   const Tensor zeros = multiply(x, scalar_like(x, 0));  // NaN for these
-  return max(cast(compare(Compare::not_equal, zeros, zeros), x.dtype()), Axes{-1}, true);
+  return cast(any(compare(Compare::not_equal, zeros, zeros), Axes{-1}, true), x.dtype());
 }
+
+namespace {
 
 void derive_weighted(const WeightDropout& dropout, const Tensor& dy, TensorGradients& dx) {
   const Tensor &weights = dx.input(0), &values = dx.input(1);
