@@ -1,4 +1,7 @@
 // Formulas of attention, as what traces them hands them over.
+#include <algorithm>
+#include <span>
+
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/formula_source.h"
@@ -7,18 +10,14 @@
 namespace qkv::bindings {
 namespace {
 
-ops::NumberType type_named(const std::string& name) {
-  if (name == "float") return ops::NumberType::floating;
-  if (name == "integer") return ops::NumberType::integer;
-  if (name == "boolean") return ops::NumberType::boolean;
-  fail_value("formula_program: a leaf's type must be float, integer or boolean; got ", name);
-}
+// In the order of the enumerations.
+constexpr const char *kTypes[] = {"float", "integer", "boolean"},
+                     *kLevels[] = {"head", "query", "key", "diagonal", "table", "head_table"};
 
-ops::LeafLevel level_named(const std::string& name) {
-  constexpr const char* names[] = {"head", "query", "key", "diagonal", "table", "head_table"};
-  for (int i = 0; i < 6; ++i)
-    if (name == names[i]) return static_cast<ops::LeafLevel>(i);
-  fail_value("formula_program: a leaf's level must be head, query, key, diagonal, table or head_table; got ", name);
+template <class E> E named(std::span<const char* const> names, const std::string& name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) fail_value("formula_program: leaves must have levels and types that formulas know; got ", name);
+  return static_cast<E>(found - names.begin());
 }
 
 // (operation, numbers of nodes, constant or leaf or size, [where]). `numbers`: what the nodes are in the graph, where
@@ -52,7 +51,8 @@ void bind_formula(Functions& m) {
         [](const py::list& nodes, const std::vector<std::pair<std::string, std::string>>& leaves,
            std::optional<int> score, std::optional<int> mask) {
           std::vector<ops::LeafKind> kinds;
-          for (const auto& [level, type] : leaves) kinds.push_back({level_named(level), type_named(type)});
+          for (const auto& [level, type] : leaves)
+            kinds.push_back({named<ops::LeafLevel>(kLevels, level), named<ops::NumberType>(kTypes, type)});
           ops::FormulaGraph graph(std::move(kinds));
           std::vector<int> numbers;
           for (const py::handle node : nodes)

@@ -46,20 +46,13 @@ namespace {
 constexpr int kContiguous = 0x1, kAligned = 0x100;
 
 std::optional<DType> direct_dtype(const py::dtype& dtype) {
-  const char order = dtype.byteorder();
+  const char order = dtype.byteorder(), kind = dtype.kind();
+  const auto bytes = dtype.itemsize();
   if (order == '>' || order == '!') return {};
-  switch (dtype.kind()) {
-    case 'f':
-      if (dtype.itemsize() == 4) return DType::float32;
-      if (dtype.itemsize() == 8) return DType::float64;
-      return {};
-    case 'i':
-      return dtype.itemsize() == 8 ? std::optional(DType::int64) : std::nullopt;
-    case 'b':
-      return DType::boolean;
-    default:
-      return {};
-  }
+  if (kind == 'b') return DType::boolean;
+  if (kind == 'i' && bytes == 8) return DType::int64;
+  if (kind == 'f' && bytes == 4) return DType::float32;
+  return kind == 'f' && bytes == 8 ? std::optional(DType::float64) : std::nullopt;
 }
 
 Shape shape_of(const py::array& array) { return Shape(array.shape(), array.shape() + array.ndim()); }
@@ -162,17 +155,7 @@ py::array as_numpy(py::handle value, const char* operation, const char* name) {
 }
 
 py::object numpy_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return py::dtype::of<float>();
-    case DType::float64:
-      return py::dtype::of<double>();
-    case DType::int64:
-      return py::dtype::of<std::int64_t>();
-    case DType::boolean:
-      break;
-  }
-  return py::dtype::of<bool>();
+  return visit_any(dtype, []<class T>(T) { return py::dtype::of<T>(); });
 }
 
 DType dtype_from(py::handle value, const char* operation) {

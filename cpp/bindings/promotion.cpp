@@ -29,21 +29,12 @@ const Kind& kind_with(int height, int bytes, bool has_sign) {
 }
 
 const Kind& kind_of_array(const py::array& array) {
+  const char kind = array.dtype().kind();
   const auto bytes = static_cast<int>(array.itemsize());
-  switch (array.dtype().kind()) {
-    case 'b':
-      return kind_of(DType::boolean);
-    case 'i':
-      return kind_with(1, bytes, true);
-    case 'u':
-      if (bytes < 8) return bytes == 1 ? kind_with(1, 1, false) : kind_with(1, 2 * bytes, true);
-      break;
-    case 'f':
-      if (bytes <= 8) return kind_with(2, std::max(bytes, 4), true);
-      break;
-    default:
-      break;
-  }
+  if (kind == 'b') return kind_of(DType::boolean);
+  if (kind == 'i') return kind_with(1, bytes, true);
+  if (kind == 'u' && bytes < 8) return bytes == 1 ? kind_with(1, 1, false) : kind_with(1, 2 * bytes, true);
+  if (kind == 'f' && bytes <= 8) return kind_with(2, std::max(bytes, 4), true);
   fail_type("tensor: data must hold numbers of a dtype that torch has; got ",
             std::string(py::str(array.dtype().attr("name"))));
 }
