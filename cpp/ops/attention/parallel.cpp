@@ -57,7 +57,7 @@ template <class T, class Body> void for_query_tiles(const AttentionProblem<T>& p
 template <class T> Array adjoin_rows(AttentionProblem<T>& p) {
   // Rows of one head in (B, L, H * D) lie a multiple of some KiB apart and map onto a few sets of the caches, so each
   // tile of queries would fetch them from far away again.
-  const bool apart = p.key.position != p.key_size || (p.value.data != nullptr && p.value.position != p.value_size);
+  const bool apart = p.key.position != p.key_size || p.value.position != p.value_size;
   if (!apart || p.heads / p.kv_heads * p.queries <= 2 * kernels::kernels<T>().attention.tile_rows) return {};
   const Index rows = p.batches * p.kv_heads * p.keys;
   Array copies({rows, p.key_size + p.value_size}, dtype_v<T>);

@@ -33,14 +33,6 @@ constexpr Index kLargestPiece = Index{1} << 30;
 // Writes every element of out, and of weights, lse and statistics where these are given.
 template <class T> void attention_forward(const AttentionResult<T>& result, const AttentionProblem<T>& problem);
 
-// The problem of its weights alone, which come out in the same bits. Its values are not read.
-template <class T> AttentionProblem<T> without_values(AttentionProblem<T> problem) {
-  problem.value = {};
-  problem.value_size = 0;
-  problem.dropout = {};
-  return problem;
-}
-
 // Adds the gradients of those arguments whose pointer in `gradients` is not null. `saved` holds what the forward pass
 // gave and what flows into its results: dout (required; zeros where only the weights or lse were used), dweights and
 // dlse where these results were used. problem must be that of the forward pass, with the same dropout_key.
@@ -52,8 +44,8 @@ void attention_backward(const AttentionGradients<T>& gradients, const AttentionS
 // are read often.
 template <class T> Array adjoin_rows(AttentionProblem<T>& problem);
 
-// Calls body(piece, tile, memory) for tiles of `size` rows of the query heads that read the same keys, one of which
-// takes `cost` and so much scratch.
+// Calls body(piece, tile, memory) for tiles of `size` rows, each of query heads that read the same keys. A tile costs
+// `cost` (see grain_for) and has so much scratch.
 template <class T, class Body>
 void for_tiles(const AttentionProblem<T>& p, Index size, Index cost, Index scratch_elements, Body&& body) {
   const Index rows = p.heads / std::max<Index>(1, p.kv_heads) * p.queries, tiles = (rows + size - 1) / size;

@@ -206,9 +206,8 @@ Array attention_image(const Array& query, const Array& key, const AttentionOptio
   if (!values.empty()) values.back() = 0;
   const Geometry g = plain_geometry(query.shape(), key.shape(), values, options);
   check_image(options.operation, image, g.queries, g.keys);
-  const Array y = with_call(query, key, g, options, [&](const auto& call, const Tensors&) {
-    return drawn(without_values(call.problem()), image);
-  });
+  const Array y =
+      with_call(query, key, g, options, [&](const auto& call, const Tensors&) { return drawn(call.problem(), image); });
   return y.reshaped(g.shaped(y.shape()));
 }
 
@@ -216,7 +215,7 @@ Array packed_attention_image(const Array& query, const Array& key, Heads heads, 
                              const ImageOptions& image) {
   return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
     check_image("attention_image", image, call.geometry.queries, call.geometry.keys);
-    return drawn(without_values(call.problem()), image);
+    return drawn(call.problem(), image);
   });
 }
 
@@ -243,9 +242,8 @@ Array image_of(const Array& given, const ImageOptions& image) {
 
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs) {
-  return with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
-    return computed_measures(without_values(call.problem()), inputs);
-  });
+  return with_packed_call(query, key, heads, options,
+                          [&](const auto& call, const Tensors&) { return computed_measures(call.problem(), inputs); });
 }
 
 Array unpadded(const AttentionOptions& o, const Shape& weights) {
