@@ -1,4 +1,4 @@
-"""Data sets, vocabularies and batches."""
+"""Data sets and batches."""
 
 from __future__ import annotations
 
@@ -11,41 +11,6 @@ import pytest
 
 import qkv
 from qkv import data
-
-
-class TestVocabulary:
-    def test_numbers_and_back(self):
-        v = data.Vocabulary.of(["banana", "bandana"])
-        assert v.tokens == ["<pad>", "<unk>", "<start>", "<end>", "a", "n", "b", "d"]
-        ids = v.encode("bad!", start=True, end=True)
-        assert ids == [2, 6, 4, 7, 1, 3]
-        assert v.decode([*ids, 4, 4]) == ["b", "a", "d", "<unk>"]
-        assert v.decode([0, 4, 0]) == ["a"]
-        assert (len(v), v["n"], "x" in v, "d" in v, list(v)) == (8, 5, False, True, v.tokens)
-        assert repr(v) == "Vocabulary(8 tokens: '<pad>' '<unk>' '<start>' '<end>' 'a' 'n' 'b' 'd')"
-        with pytest.raises(KeyError):
-            v["x"]
-
-    def test_rare_tokens_are_left_out(self):
-        texts = [["x", "y", "x", "<unk>", "z", "y", "x"]]
-        assert data.Vocabulary.of(texts, min_count=2, specials=("_", "?")).tokens == ["_", "?", "x", "y"]
-        assert data.Vocabulary.of(texts, max_size=3, specials=("_", "?")).tokens == ["_", "?", "x"]
-        assert data.Vocabulary.of(texts).tokens[4:] == ["x", "y", "z"]
-
-    def test_specials_of_bert(self):
-        v = data.Vocabulary(["a", "b"], ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
-        assert v.encode("ab", start=True, end=True) == [2, 5, 6, 3]
-        assert v.decode([2, 4, 5, 1, 3, 5]) == ["[MASK]", "a", "[UNK]"]
-
-    def test_specials_without_start(self):
-        v = data.Vocabulary("ab", ["_", "?"])
-        assert v.decode(v.encode("ba?")) == ["b", "a", "?"]
-        with pytest.raises(ValueError, match=r"must have four specials .*; got \['_', '\?'\]"):
-            v.encode("a", end=True)
-
-    def test_two_specials_are_needed(self):
-        with pytest.raises(ValueError, match=r"specials must be at least two.*got \['_'\]"):
-            data.Vocabulary("abc", ["_"])
 
 
 class TestBatches:
@@ -185,12 +150,35 @@ class TestBatches:
         with pytest.raises(ValueError, match=r"Batches: column 0 must not require a gradient"):
             data.Batches([torch.ones(2, requires_grad=True)], batch_size=1)
 
+    @pytest.mark.parametrize(
+        ("options", "error", "words"),
+        [
+            ({"batch_size": 1.5}, TypeError, "batch_size must be an integer .*; got float"),
+            ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
+            ({"transform": 3}, TypeError, r"transform must be a function of \(batch, random\); got 3"),
+            ({"pad_id": None}, TypeError, "pad_id must be a number; got None"),
+            ({"epoch": -1}, ValueError, "epoch must be at least 0; got -1"),
+        ],
+    )
+    def test_options_that_are_refused(self, options, error, words):
+        epoch = options.pop("epoch", 0)
+        with pytest.raises(error, match=f"^Batches: {words}"):
+            list(data.Batches([[1], [2, 3]], **{"batch_size": 1, **options})(epoch))
+
+    def test_columns_without_rows(self):
+        for column in (3, np.array(3), None):
+            with pytest.raises(
+                TypeError, match=r"^Batches: column 0 must be an array or a list of rows; got"
+            ):
+                data.Batches(column, batch_size=1)
+
 
 class TestPad:
     @pytest.mark.parametrize(
         ("sequences", "dtype", "expected"),
         [
             ([[0.5, 1.5], [2]], "float32", [[0.5, 1.5], [2, 0]]),
+            ([[1, 2.5]], "float32", [[1, 2.5]]),
             ([np.array([0.5]), [1, 2]], "float64", [[0.5, 0], [1, 2]]),
             ([np.array([0.5], "float16"), np.array([3], "int32")], "float16", [[0.5], [3]]),
             ([[], [0.5]], "float32", [[0], [0.5]]),

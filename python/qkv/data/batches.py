@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors import shown
+from ..random.arguments import integer_of
 from .ragged import Ragged, as_array, is_array, is_number, numbers
 
 
@@ -106,13 +107,23 @@ class Batches:
         drop_last: bool = False,
         transform: Callable[[tuple[Any, ...], np.random.Generator], Any] | None = None,
     ) -> None:
+        for i, column in enumerate(columns):
+            if not hasattr(column, "__len__") or getattr(column, "shape", None) == ():
+                raise TypeError(
+                    f"Batches: column {i} must be an array or a list of rows; got {shown(column)}"
+                )
         sizes = [len(column) for column in columns]
         if not columns or len(set(sizes)) != 1:
             raise ValueError(
                 f"Batches: columns must be of equal length because rows belong together; got {sizes}"
             )
-        if batch_size < 1:
-            raise ValueError(f"Batches: batch_size must be at least 1; got {batch_size}")
+        for name, number, least in (("batch_size", batch_size, 1), ("seed", seed, 0)):
+            if integer_of("Batches", name, number) < least:
+                raise ValueError(f"Batches: {name} must be at least {least}; got {number}")
+        if transform is not None and not callable(transform):
+            raise TypeError(
+                f"Batches: transform must be a function of (batch, random); got {shown(transform)}"
+            )
         self.columns = tuple(_column(column, f"column {i}") for i, column in enumerate(columns))
         self.batch_size, self.seed, self.pad_id = batch_size, seed, pad_id
         self.shuffle, self.by_length, self.drop_last, self.transform = (
@@ -133,7 +144,9 @@ class Batches:
 
     def __call__(self, epoch: int) -> Epoch:
         """Give the batches of one epoch; each is made when it is asked for."""
-        epoch = operator.index(epoch)
+        epoch = integer_of("Batches", "epoch", epoch)
+        if epoch < 0:
+            raise ValueError(f"Batches: epoch must be at least 0; got {epoch}")
         return Epoch(self, epoch, self._order(epoch))
 
     def __iter__(self) -> Iterator[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors import shown
 
 
 def is_array(x: Any) -> bool:
@@ -49,7 +50,7 @@ def numbers(operation: str, name: str, x: Any) -> NDArray[Any]:
             return table.astype(np.int64, copy=False)
         if table.dtype.kind != "f" and table.dtype.name != "bfloat16":
             raise TypeError(f"{operation}: {name} must hold numbers; got dtype {table.dtype}")
-        return table.astype(np.float32) if isinstance(_first(x), float) else table
+        return table.astype(np.float32) if isinstance(_first(x), (int, float)) else table
     return table.astype(np.int64)  # an empty list says nothing about its dtype
 
 
@@ -63,6 +64,8 @@ class Ragged:
     """N sequences ``(n_i,)`` or ``(n_i, D)`` behind each other in one array of one dtype."""
 
     def __init__(self, operation: str, name: str, sequences: Iterable[Any]) -> None:
+        if not isinstance(sequences, Iterable):
+            raise TypeError(f"{operation}: {name} must be sequences of numbers; got {shown(sequences)}")
         tables = [numbers(operation, name, sequence) for sequence in sequences]
         shapes = {table.shape[1:] for table in tables if table.shape != (0,)} or {()}
         if any(table.ndim not in (1, 2) for table in tables) or len(shapes) > 1:
@@ -92,6 +95,8 @@ class Ragged:
         """Give some sequences under each other, filled up with `pad_id` (rows with zeros), and their lengths."""
         rows = np.asarray(rows, np.int64)
         entries, lens = self._entries, self.lens[rows]
+        if not is_number(pad_id):
+            raise TypeError(f"{self._operation}: pad_id must be a number; got {shown(pad_id)}")
         fill: float = 0 if entries.ndim == 2 else pad_id
         if entries.dtype == np.int64:
             if not float(fill).is_integer():

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from .._errors import shown
+from ..random.arguments import integer_of
+from .ragged import as_array, is_array
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"
 
@@ -53,7 +55,7 @@ class Vocabulary:
     Raises
     ------
     ValueError
-        If there are fewer than two specials.
+        If there are fewer than two specials, or two are the same.
 
     Examples
     --------
@@ -65,9 +67,9 @@ class Vocabulary:
     """
 
     def __init__(self, tokens: Iterable[str], specials: Sequence[str] = (PAD, UNKNOWN, START, END)) -> None:
-        if len(specials) < 2:
+        if len(specials) < 2 or len(set(specials)) < len(specials):
             raise ValueError(
-                "Vocabulary: specials must be at least two, for padding and for unknown tokens; "
+                "Vocabulary: specials must be at least two different ones, for padding and for unknown tokens; "
                 f"got {shown(list(specials))}"
             )
         self.specials = tuple(specials)
@@ -134,10 +136,19 @@ class Vocabulary:
         return place
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Give the tokens of numbers up to the first end, without padding and start."""
+        """Give the tokens of numbers up to the first end, without padding and start.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is no whole number, or no token's.
+        """
         start, end = (place if place < len(self.specials) else -1 for place in (2, 3))
         tokens = []
-        for number in map(int, ids):
+        for number in as_array("decode", "ids", ids).tolist() if is_array(ids) else ids:
+            number = integer_of("decode", "ids", number)
+            if not 0 <= number < len(self):
+                raise ValueError(f"decode: ids must be from 0 to {len(self) - 1}; got {number}")
             if number == end:
                 break
             if number not in (self.pad_id, start):
