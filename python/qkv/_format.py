@@ -112,11 +112,13 @@ def shown_config(module: Any) -> str:
 
 def module_repr(module: Any) -> str:
     """The tree of a module's parts, each with the arguments that it was made with."""
-    children = module._children()
-    arguments = shown_config(module)
-    name = type(module).__name__
-    if not children:
-        return f"{name}({arguments})"
-    lines = [f"({child}): " + repr(part).replace("\n", "\n  ") for child, part in children]
-    head = [arguments] if arguments else []
-    return f"{name}(\n  " + "\n  ".join([*head, *lines]) + "\n)"
+    lines = [f"({child}): {part!r}" for child, part in module._children()]
+    return tree(type(module).__name__, shown_config(module), lines)
+
+
+def tree(name: str, head: str, lines: list[str]) -> str:
+    """A name with what it was made with and its parts, a line for each, in parentheses."""
+    if head and "\n" not in head and not lines:
+        return f"{name}({head})"
+    inner = "\n".join([head] * bool(head) + lines).replace("\n", "\n  ")
+    return f"{name}(\n  {inner}\n)" if inner else f"{name}()"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import _core
+from ..._format import tree
 from .. import _dtypes
 from .._conversion import kinds_in
 from .._elementwise import cast
@@ -361,8 +362,4 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         return [f"({name}): {part!r}" for name, part in self._modules.items()]
 
     def __repr__(self) -> str:
-        extra, lines = self.extra_repr(), self._lines()
-        if extra and "\n" not in extra and not lines:
-            return f"{self._get_name()}({extra})"
-        inner = "\n".join([extra] * bool(extra) + lines).replace("\n", "\n  ")
-        return f"{self._get_name()}(\n  {inner}\n)" if inner else f"{self._get_name()}()"
+        return tree(self._get_name(), self.extra_repr(), self._lines())
