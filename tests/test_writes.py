@@ -27,7 +27,10 @@ def zero_through_torch(weight):
 
 
 def zero_through_detached_dlpack(weight):
-    np.from_dlpack(weight.detach())[:] = 0
+    view = np.from_dlpack(weight.detach())
+    if not view.flags.writeable:
+        pytest.skip("this NumPy gives views that cannot be written")
+    view[:] = 0
 
 
 WAYS = [zero_detached, zero_without_gradient, zero_through_torch, zero_through_detached_dlpack]

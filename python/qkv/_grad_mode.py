@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,6 +25,8 @@ class GradMode:
         _core.set_grad_enabled(self._before)
 
     def __call__(self, f: F) -> F:
+        import inspect  # takes milliseconds where NumPy has not imported it
+
         enabled = self._enabled
         if inspect.isgeneratorfunction(f):
             return _stepwise(f, enabled)  # type: ignore[return-value]

@@ -172,7 +172,8 @@ def run(statement: str) -> str | None:
                 return f"{type(error).__name__} has {words!r}: {text[:300]}"
         if len(text) > 700:
             return f"{type(error).__name__} is {len(text)} characters long: {text[:300]}"
-        if not text and not isinstance(error, MemoryError):
+        says_the_name = "__delattr__('')" in statement  # alone, in Python 3.10
+        if not text and not isinstance(error, MemoryError) and not says_the_name:
             return f"{type(error).__name__} has no text"
         return None
     except BaseException as error:

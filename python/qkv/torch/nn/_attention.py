@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from ... import _core
 from .. import _dtypes
@@ -56,6 +57,7 @@ class MultiheadAttention(Module):
         super().__init__()
         if rest["add_bias_kv"] or rest["add_zero_attn"]:
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are not known to qkv.torch")
+        embed_dim, num_heads = operator.index(embed_dim), operator.index(num_heads)
         if num_heads <= 0 or embed_dim <= 0 or embed_dim % num_heads:
             raise AssertionError(
                 f"embed_dim must be divisible by num_heads; got embed_dim = {embed_dim}, num_heads = {num_heads}"
