@@ -55,6 +55,7 @@ if [[ ! -f $build/build.ninja ]]; then
   cmake -S . -B "$build" -G Ninja -DSKBUILD_PROJECT_VERSION="$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
     -DCMAKE_CXX_FLAGS="-idirafter $root/usr/include -Wno-psabi" -DPython_EXECUTABLE="$python" \
+    -DPython_INCLUDE_DIR="$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')" \
     -Dpybind11_DIR="$("$host" -m pybind11 --cmakedir)" "${launcher[@]}" \
     -DCMAKE_BUILD_RPATH="$("$python" -c 'import scipy_openblas32 as b; print(b.get_lib_dir())')" >"$build/cmake.log"
 fi
