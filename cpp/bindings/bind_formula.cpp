@@ -16,7 +16,8 @@ constexpr const char *kTypes[] = {"float", "integer", "boolean"},
 
 template <class E> E named(std::span<const char* const> names, const std::string& name) {
   const auto found = std::ranges::find(names, name);
-  if (found == names.end()) fail_value("formula_program: leaves must have levels and types that formulas know; got ", name);
+  if (found == names.end())
+    fail_value("formula_program: leaves must have levels and types that formulas know; got ", name);
   return static_cast<E>(found - names.begin());
 }
 

@@ -14,7 +14,7 @@ from qkv._errors import real, shown
 
 DEFAULT: Generator = default_generator()
 _INT64 = np.iinfo(np.int64)
-_FLOATS = {np.dtype(name): name for name in ("float32", "float64")}  # a dtype takes long to say its name
+_FLOATS: dict[Any, str] = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
 
 
 def generator_of(operation: str, rng: Generator | None) -> Generator:
@@ -63,7 +63,7 @@ def float_name(operation: str, dtype: npt.DTypeLike) -> str:
     except TypeError:
         got = shown(dtype)
     else:
-        if wanted in _FLOATS:
+        if wanted in _FLOATS:  # a dtype takes long to say its name
             return _FLOATS[wanted]
         got = str(wanted)
     raise TypeError(f"{operation}: dtype must be float32 or float64 because only these are drawn; got {got}")
