@@ -119,8 +119,13 @@ def test_similarities(tmp_path):
         encoder = SentenceEncoder.from_pretrained(folder)
         close(encoder.similarity(a, b), expected, "same formula")
         assert encoder.similarity(a[0], b).shape == (1, 3)
+        bytes_ = np.array([[100, 3, 7], [90, 120, 1]], np.int8)  # as quantized embeddings are
+        close(encoder.similarity(bytes_, bytes_), encoder.similarity(bytes_ * 1.0, bytes_ * 1.0))
     with pytest.raises(ValueError, match=r"b must be \(K, 24\) to match a \(3, 24\); got b \(3, 23\)"):
         encoder.similarity(a, b[:, 1:])
+    for wrong in (None, "a", ["a"]):
+        with pytest.raises(TypeError, match=r"^similarity: a must hold numbers; got"):
+            encoder.similarity(wrong, b)
     change(folder / "config_sentence_transformers.json", similarity_fn_name="hamming")
     with pytest.raises(ValueError, match=r"similarity_fn_name must be one of cosine, .*; got 'hamming'"):
         SentenceEncoder.from_pretrained(folder)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .. import _core
 from .._core import Tensor
 from ..elementwise import where
 from ..joining import stack
@@ -50,11 +53,22 @@ def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
     return added
 
 
-def compared(kind: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Give (N, K) of rows (N, M) and (K, M); more is nearer."""
+def compared(kind: str, a: Any, b: Any) -> np.ndarray:
+    """Give (N, K) of rows (N, M) and (K, M), or (M,) for one; more is nearer."""
+    x, y = _rows("a", a), _rows("b", b)
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}")
     if kind == "cosine":
         x, y = (v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), SHORTEST) for v in (x, y))
     if kind in ("cosine", "dot"):
         return np.asarray(x @ y.T)
     order = 2 if kind == "euclidean" else 1
     return np.stack([-np.linalg.norm(y - row, order, axis=1) for row in x])
+
+
+def _rows(name: str, given: Any) -> np.ndarray:
+    """Give rows of floats: integers, such as those of quantized embeddings, would overflow."""
+    array = _core.as_numpy(given, "similarity", name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"similarity: {name} must hold numbers; got {array.dtype}")
+    return np.atleast_2d(array if array.dtype.kind == "f" else array.astype(np.float64))

@@ -10,10 +10,12 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._core import Tensor
+from .._errors import shown
 from ..elementwise import maximum, sqrt
 from ..gradients import no_grad, tensor
 from ..joining import concatenate
 from ..nn import no_attention_record
+from ..random.arguments import integer_of
 from .auto import from_pretrained
 from .files import checked_folder
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
@@ -76,6 +78,11 @@ class SentenceEncoder:
         prompts: Mapping[str, str] | None = None,
         similarity_fn_name: str = "cosine",
     ) -> None:
+        if not hasattr(model, "positions") or not hasattr(tokenizer, "largest_id"):
+            raise TypeError(
+                "SentenceEncoder: model must be an encoder of texts and tokenizer a qkv.models.Tokenizer; "
+                f"got {type(model).__name__} and {type(tokenizer).__name__}"
+            )
         positions = model.positions
         pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
         unknown = [str(name) for name in pooling if name not in POOLINGS]
@@ -83,9 +90,9 @@ class SentenceEncoder:
             raise ValueError(
                 f"SentenceEncoder: pooling must be of {', '.join(POOLINGS)}; got {', '.join(unknown) or 'none'}"
             )
-        length = (
-            min(positions, tokenizer.max_length or positions) if max_seq_length is None else max_seq_length
-        )
+        length = min(positions, tokenizer.max_length or positions)
+        if max_seq_length is not None:
+            length = integer_of("SentenceEncoder", "max_seq_length", max_seq_length)
         if not 1 <= length <= positions:
             raise ValueError(
                 f"SentenceEncoder: max_seq_length must be from 1 to max_position_embeddings = {positions}; got {length}"
@@ -279,7 +286,7 @@ class SentenceEncoder:
         (384,)
         """
         sentences = checked_texts("encode", [texts] if isinstance(texts, str) else texts)
-        if batch_size < 1:
+        if integer_of("encode", "batch_size", batch_size) < 1:
             raise ValueError(f"encode: batch_size must be at least 1; got {batch_size}")
         before = self._prompt(prompt, prompt_name)
         normalize = self.normalize or bool(normalize_embeddings)
@@ -342,8 +349,8 @@ class SentenceEncoder:
 
         Raises
         ------
-        ValueError
-            If they have different numbers of features.
+        TypeError, ValueError
+            If they are no numbers, or have different numbers of features.
 
         Examples
         --------
@@ -351,14 +358,11 @@ class SentenceEncoder:
         >>> encoder.similarity(encoder.encode(["dog", "cat"]), encoder.encode("puppy")).shape  # doctest: +SKIP
         (2, 1)
         """
-        x, y = (np.atleast_2d(np.asarray(v)) for v in (a, b))
-        if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
-            raise ValueError(
-                f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}"
-            )
-        return compared(self.similarity_fn_name, x, y)
+        return compared(self.similarity_fn_name, a, b)
 
     def _prompt(self, prompt: str | None, name: str | None) -> str:
+        if prompt is not None and not isinstance(prompt, str):
+            raise TypeError(f"encode: prompt must be a string; got {shown(prompt)}")
         if prompt is not None or name is None:
             return self.prompt if prompt is None else prompt
         if name not in self.prompts:

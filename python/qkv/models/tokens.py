@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._errors import shown
+from ..random.arguments import integer_of
 from .chat import rendered, special_tokens, template_of
 from .files import checked_folder, read_json
 from .gguf_files import tokenizer_of
@@ -148,7 +149,7 @@ class Tokenizer:
         sentences = checked_texts("encode", texts)
         tokenizer, whole = self.tokenizer, max_length is None
         around = tokenizer.num_special_tokens_to_add(is_pair=False)
-        if max_length is not None and max_length < around:
+        if max_length is not None and integer_of("encode", "max_length", max_length) < around:
             raise ValueError(
                 f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
             )
