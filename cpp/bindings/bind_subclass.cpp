@@ -41,11 +41,9 @@ void detach_in_place(const Tensor& t) {
 
 // What the results of a call with this argument are, by its `_result_class`; null: the core's.
 py::object result_class(py::handle argument) {
-  static const auto* tensor = reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().release().ptr());
-  const PyTypeObject* type = Py_TYPE(argument.ptr());
-  if (type == tensor || PyType_IsSubtype(const_cast<PyTypeObject*>(type), const_cast<PyTypeObject*>(tensor)) == 0)
-    return {};
-  return py::getattr(py::type::handle_of(argument), "_result_class", py::object());
+  static const py::handle core = py::type::of<TensorImpl>().release();
+  const py::handle type = py::type::handle_of(argument);
+  return type.is(core) || !is_tensor(argument) ? py::object() : py::getattr(type, "_result_class", py::object());
 }
 
 py::object in_class(const py::type& cls, const py::object& result) {
