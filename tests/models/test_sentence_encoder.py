@@ -271,6 +271,27 @@ def test_poolings_stand_in_the_order_given(tmp_path):
     assert SentenceEncoder(encoder.model, encoder.tokenizer, pooling="max").pooling == ("max",)
 
 
+def test_tokens_beside_a_list_of_words(tmp_path):
+    words = (make_folder(tmp_path) / "vocab.txt").read_text().split()
+    number = len(words)
+    write(tmp_path / "added_tokens.json", {"<one>": number})
+    write(tmp_path / "tokenizer_config.json", {
+        "unk_token": {"content": "[UNK]", "lstrip": False},
+        "added_tokens_decoder": {str(number + 1): {"content": "<two>", "special": True, "normalized": False}},
+    })  # fmt: skip
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    ids = tokenizer.encode("dog<one><two>")
+    assert ids == [2, words.index("dog"), number, number + 1, 3]
+    assert tokenizer.decode(ids) == "dog <one>"
+    for found, message in (
+        ({"<one>": number + 5}, rf"before the added token '<two>' = {number + 1}; it would be {number}"),
+        ({"<one>": "x"}, "must stand beside added tokens with ids and contents; got 'x'"),
+    ):
+        write(tmp_path / "added_tokens.json", found)
+        with pytest.raises(ValueError, match=message):
+            Tokenizer.from_pretrained(tmp_path)
+
+
 def test_numbers_that_are_decoded(tmp_path):
     tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
     ids = tokenizer.encode("a dog barks")

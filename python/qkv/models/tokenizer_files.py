@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .files import LARGEST_JSON
+from .chat import special_tokens
+from .files import LARGEST_JSON, read_json
+
+OPTIONS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of added tokens
 
 
 def library() -> Any:
@@ -42,8 +45,9 @@ def from_words(path: Path, settings: dict[str, Any]) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: must hold words in UTF-8; {error}") from None
     numbers = {word: i for i, word in enumerate(w.rstrip("\r") for w in words) if word}
-    names = {kind: str(settings.get(f"{kind}_token", f"[{kind.upper()}]")) for kind in ("unk", "sep", "cls")}
-    missing = [name for name in names.values() if name not in numbers]
+    given = special_tokens(path.parent, settings)
+    names = {k: given.get(f"{k}_token", f"[{k.upper()}]") for k in ("unk", "sep", "cls", "pad", "mask")}
+    missing = [names[kind] for kind in ("unk", "sep", "cls") if names[kind] not in numbers]
     if missing:
         raise ValueError(f"{path}: must hold the words of BERT's vocabulary; missing: {', '.join(missing)}")
     parts = library()
@@ -60,5 +64,31 @@ def from_words(path: Path, settings: dict[str, Any]) -> Any:
         (names["sep"], numbers[names["sep"]]), (names["cls"], numbers[names["cls"]])
     )
     made.decoder = parts.decoders.WordPiece()
-    made.add_special_tokens([name for name in (*names.values(), "[PAD]", "[MASK]") if name in numbers])
+    made.add_special_tokens([name for name in names.values() if name in numbers])
+    _add_tokens(made, path, settings)
     return made
+
+
+def _add_tokens(made: Any, path: Path, settings: dict[str, Any]) -> None:
+    """Add the tokens that a folder names beside the list of words, under the numbers that it gives them."""
+    beside = path.parent / "added_tokens.json"
+    old = read_json(beside) if beside.is_file() else {}
+    entries: dict[str, Any] = {str(number): {"content": word} for word, number in old.items()}
+    named = settings.get("added_tokens_decoder")
+    entries |= named if isinstance(named, dict) else {}
+    for number, entry in sorted(
+        entries.items(), key=lambda item: int(item[0]) if item[0].isdecimal() else -1
+    ):
+        word = entry.get("content") if isinstance(entry, dict) else None
+        if not isinstance(word, str) or not number.isdecimal():
+            raise ValueError(
+                f"{path}: must stand beside added tokens with ids and contents; got {number[:100]!r}"
+            )
+        given = {name: entry[name] for name in OPTIONS if isinstance(entry.get(name), bool)}
+        token = library().AddedToken(word, **given)
+        (made.add_special_tokens if given.get("special") else made.add_tokens)([token])
+        if made.token_to_id(word) != int(number):
+            raise ValueError(
+                f"{path}: must hold the words before the added token {word[:100]!r} = {number}; "
+                f"it would be {made.token_to_id(word)}"
+            )
