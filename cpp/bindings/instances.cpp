@@ -44,8 +44,8 @@ int set_class(PyObject* self, PyObject* value, void*) {
 }
 
 // `__init__` of a class that is not made by calling it.
-PyObject* refuse_construction(PyObject* self, PyObject*, PyObject*) {
-  const std::string name = type_name(self);
+PyObject* refuse_construction(PyObject*, PyObject* arguments, PyObject*) {
+  const std::string name = PyTuple_GET_SIZE(arguments) > 0 ? type_name(PyTuple_GET_ITEM(arguments, 0)) : "__init__";
   const char* how = name == "Tensor" ? "by qkv.tensor(data)" : "by calling a class derived from it";
   return PyErr_Format(PyExc_TypeError, "%s: must be made %s; got a call of the class", name.c_str(), how);
 }
@@ -72,8 +72,10 @@ void finish_class(py::handle cls) {
                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_construction)),
                                 METH_VARARGS | METH_KEYWORDS, "__init__($self)\n--\n\n"};
   const auto* root = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
-  if (type->tp_base == root)
-    cls.attr(refusal.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &refusal));
+  if (type->tp_base != root) return;
+  // No method of the type: Python 3.13's inspect binds `__init__` to the class, of which such a method is none.
+  const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&refusal, nullptr));
+  cls.attr(refusal.ml_name) = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
 }
 
 }  // namespace qkv::bindings
