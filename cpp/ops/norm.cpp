@@ -120,7 +120,9 @@ Tensor normalised(const char* operation, bool centred, const Tensor& input, cons
     dx.add(0, dy);
     dx.add(1, dy);
   };
-  const Tensor whole = !r.defined() ? owned(x) : wants_gradient({x, r}) ? record(Array(sum), {x, r}, both) : Tensor(sum);
+  const Tensor whole = !r.defined()             ? owned(x)
+                       : wants_gradient({x, r}) ? record(Array(sum), {x, r}, both)
+                                                : Tensor(sum);
   return record_fused(std::move(y), {whole, owned(weight), bias}, pull_back(statistics, rows),
                       derived_from(composed(rows, eps)));
 }
