@@ -167,12 +167,17 @@ def test_prompts_with_padding_anywhere(kind, name):
         [[(alone, expected, _)]] = model.generate(row[None, kept], max_new_tokens=5)
         assert words == alone
         assert abs(score - expected) < 1e-3
+    ragged = model.generate(
+        [row[kept].tolist() for row, kept in zip(ids, mask == 1, strict=True)], max_new_tokens=5
+    )
+    assert [words for [(words, _, _)] in ragged] == [words for [(words, _, _)] in found]
 
 
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        ({"input_ids": [[1, 2], [3]]}, TypeError, "generate: input_ids must be .* lists of different lengths"),
+        ({"input_ids": [[1, 2], []]}, ValueError, "must keep an id of each prompt; got none in row 1"),
+        ({"input_ids": [[1, 2], [0.5]]}, ValueError, r"input_ids must be integers \(B, L\) .*; got float"),
         ({"attention_mask": [[1, 1], [0, 0]]}, ValueError, "must keep an id of each prompt; got none in row 1"),
         ({"attention_mask": [[0.0, -np.inf], [0.0, 0.0]]}, ValueError, "attention_mask must hold 1 for ids that count"),
         ({"max_new_tokens": 0}, ValueError, "generate: max_new_tokens must be at least 1; got 0"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ..data import pad
 from ..gradients import no_grad
 from ..nn import no_attention_record
 from .generation_rules import Rules, numbers
@@ -81,8 +82,8 @@ class Generation:
 
         Parameters
         ----------
-        input_ids : array_like of int
-            ``(B, L)``. Prompts of different lengths have padding and an ``attention_mask``.
+        input_ids : array_like of int, or list of list of int
+            ``(B, L)``: padded prompts with an ``attention_mask``, or a list of prompts of any lengths.
         attention_mask : array_like, optional
             ``(B, L)``: ones where an id counts, zeros elsewhere, on either side. Positions count those alone.
         max_new_tokens : int
@@ -123,6 +124,9 @@ class Generation:
         True
         """
         model: Any = self
+        if attention_mask is None and _are_ragged(input_ids):
+            input_ids, lens = pad(input_ids)
+            attention_mask = np.arange(input_ids.shape[1]) < lens[:, None]
         prompts = _core.as_numpy(input_ids, "generate", "input_ids")
         if prompts.ndim != 2 or prompts.shape[1] < 1 or prompts.dtype.kind not in "iu":
             raise ValueError(
@@ -175,6 +179,11 @@ class Generation:
 
     def _rules(self, ids: np.ndarray, more: int, ends: list[int], **facts: Any) -> Rules:
         return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
+
+
+def _are_ragged(ids: Any) -> bool:
+    rows = ids if isinstance(ids, (list, tuple)) else []
+    return all(hasattr(row, "__len__") for row in rows) and len({len(row) for row in rows}) > 1
 
 
 def kept_ids(attention_mask: Any, shape: tuple[int, ...]) -> np.ndarray:
