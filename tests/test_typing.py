@@ -113,7 +113,7 @@ def members(kind: type) -> set[str]:
     ignored = PICKLING | PYTHON_S_OWN
     names = {n for n in vars(kind) if n not in ignored and not n.startswith("_pybind11")}
     added = (type(object.__init__), type(members))  # by Python: operators, functions
-    if isinstance(vars(kind).get("__init__"), type(str.join)):  # refuses a construction
+    if type(vars(kind).get("__init__")).__name__ == "instancemethod":  # refuses a construction
         names.discard("__init__")
     return {n for n in names if not isinstance(vars(kind)[n], added)}
 
