@@ -1,9 +1,7 @@
 // What the core answers itself of the class derived from Tensor: functions number by number, matrix products, and
 // filled ones, each with the name that the class shows of it.
 #include <algorithm>
-#include <array>
 #include <numbers>
-#include <stdexcept>
 
 #include "bindings/direct_call.h"
 #include "bindings/promotion.h"

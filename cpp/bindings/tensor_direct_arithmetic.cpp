@@ -2,7 +2,6 @@
 // have together, and what gives or changes the numbers of one in its own.
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 #include "autograd/in_place.h"
 #include "bindings/direct_call.h"

@@ -29,8 +29,7 @@ PyObject* log_sum(const Given& given, const Typed& own, const OptionalAxes& axes
 }
 
 // Numbers and their places.
-PyObject* found(const Given& given, const char* name, const Tensor& values, const Tensor& places, const char* label) {
-  PyTypeObject* cls = class_named(name);
+PyObject* found(const Given& given, PyTypeObject* cls, const Tensor& values, const Tensor& places, const char* label) {
   auto pair = py::reinterpret_steal<py::object>(cls->tp_alloc(cls, 2));
   if (!pair) throw py::error_already_set();
   PyTuple_SET_ITEM(pair.ptr(), 0, view_of(given.values[0], values, label));
@@ -49,7 +48,8 @@ template <bool largest> PyObject* extreme(const Given& given, const Typed& own, 
     return ops::extreme(x.rank() > 0 ? x : ops::reshape(x, {1}), axis_from_front("", axis, x.rank()), kept, largest);
   });
   if (x.rank() == 0) values = ops::reshape(values, {}), places = ops::reshape(places, {});
-  return found(given, largest ? "max" : "min", values, places, given.entry.other_label);
+  static PyTypeObject* const cls = class_named(largest ? "max" : "min");
+  return found(given, cls, values, places, given.entry.other_label);
 }
 
 // In order: a pair, or the places alone where the entry has no label.
@@ -60,7 +60,8 @@ PyObject* in_order(const Given& given, const Tensor& x, std::optional<Index> axi
     return ops::sort(both ? row : row.detach(), axis.value_or(-1), descending);
   });
   if (x.rank() == 0) sorted = {ops::reshape(sorted.values, {}), sorted.places.reshaped({})};
-  return both ? found(given, "sort", sorted.values, Tensor(sorted.places), given.entry.label)
+  static PyTypeObject* const cls = class_named("sort");
+  return both ? found(given, cls, sorted.values, Tensor(sorted.places), given.entry.label)
               : result(Tensor(sorted.places));
 }
 
@@ -72,7 +73,8 @@ PyObject* best(const Given& given, const Tensor& x, std::optional<Index> k, std:
     const Array at = ops::topk(row, *k, axis.value_or(-1), largest.value_or(true));
     return std::pair(ops::take_along_axis(row, at, axis.value_or(-1)), Tensor(at));
   });
-  return found(given, "topk", values, places, given.entry.label);
+  static PyTypeObject* const cls = class_named("topk");
+  return found(given, cls, values, places, given.entry.label);
 }
 
 template <Tensor (*find)(const Tensor&, std::optional<Index>, bool)>
@@ -110,7 +112,7 @@ template <bool new_axis> PyObject* joined(const Given& given, py::handle tensors
   PyErr_Clear();
   std::vector<Operand> parts;
   for (Py_ssize_t i = 0; listed && i < PySequence_Fast_GET_SIZE(listed.ptr()); ++i)
-    if (Typed part; take(PySequence_Fast_GET_ITEM(listed.ptr(), i), 0, part)) parts.push_back(part);
+    if (Typed part; take(PySequence_Fast_GET_ITEM(listed.ptr(), i), 0, part)) parts.push_back(std::move(part));
   if (!listed || std::ssize(parts) < PySequence_Fast_GET_SIZE(listed.ptr()))
     fail_type(new_axis ? "stack" : "cat", ": tensors must be Tensors; got ", described(tensors));
   const auto empty = [](const Operand& part) { return part.tensor.shape() == Shape{0}; };

@@ -1,7 +1,5 @@
 // Views of the class derived from Tensor, and its shape, as the core answers them itself.
 #include <algorithm>
-#include <array>
-#include <stdexcept>
 
 #include "bindings/convert.h"
 #include "bindings/direct_call.h"

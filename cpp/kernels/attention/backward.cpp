@@ -260,10 +260,14 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
   const RowBlock<T>& rows = block.rows;
   KeyStep parts;
   alignas(64) T extra[kPanelWidth<T>] = {}, derivatives[kPanelWidth<T>] = {};
-  const bool sums = p.normalizer != Normalizer::sigmoid && p.normalizer != Normalizer::relu;  // over the row
+  if (p.normalizer == Normalizer::sigmoid || p.normalizer == Normalizer::relu) {  // no sum over the row
+    for (Index row = piece.begin; row < piece.end; ++row)
+      delta[p.row(piece.batch, piece.kv_head * (p.heads / p.kv_heads), row)] = 0;
+    return;
+  }
   for (Index begin = piece.begin; begin < piece.end; begin += kPanelWidth<T>) {
     set_rows(block.rows, p, piece.batch, piece.kv_head, begin, at_most(begin + kPanelWidth<T>, piece.end));
-    if (sums && saved.dweights.data != nullptr) {
+    if (saved.dweights.data != nullptr) {
       load_gradient_rows(block, scratch, static_cast<const T*>(nullptr), saved);
       for (T& sum : extra) sum = 0;
       for (T& sum : derivatives) sum = 0;
@@ -290,7 +294,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
       if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
       const T product =
           sum_vectors<T>(p.value_size, [=](Index i, auto read) { return read(dout + i) * read(out + i); });
-      delta[at] = sums ? product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0)) : T(0);
+      delta[at] = product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
     }
   }
 }
