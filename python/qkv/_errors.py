@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
@@ -20,6 +21,20 @@ def real(value: Any) -> Any:
     if np.iscomplexobj(value):
         raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
     return value
+
+
+def integer_of(operation: str, name: str, value: Any) -> int:
+    """Give an argument that is a whole number of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"{operation}: {name} must be an integer because it counts or bounds integers; got {kind}"
+        ) from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{operation}: {name} must be in [-2^63, 2^63) because it is an int64; got {number}")
+    return number
 
 
 def shown(value: Any) -> str:

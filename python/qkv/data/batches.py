@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
-from ..random.arguments import integer_of
+from .._errors import integer_of, shown
 from .ragged import Ragged, as_array, is_array, is_number, numbers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..random.arguments import integer_of
+from .._errors import integer_of
 
 
 def copy_pairs(

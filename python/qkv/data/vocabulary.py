@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from .._errors import shown
-from ..random.arguments import integer_of
+from .._errors import integer_of, shown
 from .ragged import as_array, is_array
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import mmap
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,7 @@ class GgufFile:
 
 
 def _decoded(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, str)):
+    if isinstance(value, list):
         return [_decoded(part) for part in value]
     return value.decode() if isinstance(value, bytes) else value
 

@@ -10,12 +10,11 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._core import Tensor
-from .._errors import shown
+from .._errors import integer_of, shown
 from ..elementwise import maximum, sqrt
 from ..gradients import no_grad, tensor
 from ..joining import concatenate
 from ..nn import no_attention_record
-from ..random.arguments import integer_of
 from .auto import from_pretrained
 from .files import checked_folder
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled

@@ -11,8 +11,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .._errors import shown
-from ..random.arguments import integer_of
+from .._errors import integer_of, shown
 from .chat import rendered, special_tokens, template_of
 from .files import checked_folder, read_json
 from .gguf_files import tokenizer_of

@@ -13,7 +13,6 @@ from qkv._core import Generator, default_generator
 from qkv._errors import real, shown
 
 DEFAULT: Generator = default_generator()
-_INT64 = np.iinfo(np.int64)
 _FLOATS: dict[Any, str] = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
 
 
@@ -42,19 +41,6 @@ def shape_of(operation: str, size: Any) -> tuple[int, ...]:
     if any(n < 0 for n in shape):
         raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
     return shape
-
-
-def integer_of(operation: str, name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        kind = type(value).__name__
-        raise TypeError(
-            f"{operation}: {name} must be an integer because it counts or bounds integers; got {kind}"
-        ) from None
-    if not _INT64.min <= number <= _INT64.max:
-        raise ValueError(f"{operation}: {name} must be in [-2^63, 2^63) because it is an int64; got {number}")
-    return number
 
 
 def float_name(operation: str, dtype: npt.DTypeLike) -> str:

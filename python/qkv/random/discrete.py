@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv._core import Generator
-from qkv.random.arguments import float_name, floats, generator_of, integer_of, shape_of
+from qkv._errors import integer_of
+from qkv.random.arguments import float_name, floats, generator_of, shape_of
 
 
 def randint(

@@ -154,7 +154,9 @@ def _of_data(kind: dtype, *data) -> Any:
 
 
 def _legacy(name: str, kind: dtype) -> None:
-    make: Any = lambda *data: _of_data(kind, *data)  # noqa: E731
+    def make(*data):
+        return _of_data(kind, *data)
+
     make.__doc__ = f"As `tensor` with ``dtype=torch.{kind.name}``; of numbers a shape."
     named(f"torch.{name}")(make)
 

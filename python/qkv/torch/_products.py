@@ -55,7 +55,9 @@ def outer(input, vec2) -> Tensor:
 
 
 def _plus(name: str, what: str) -> None:
-    f: Any = lambda input, a, b, *, beta=1, alpha=1: answered(name, input, a, b, beta, alpha)  # noqa: E731
+    def f(input, a, b, *, beta=1, alpha=1) -> Any:
+        return answered(name, input, a, b, beta, alpha)
+
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
     named(name)(f)
 

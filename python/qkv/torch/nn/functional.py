@@ -282,4 +282,5 @@ __all__ = sorted(
     for name, value in globals().items()
     if callable(value) and str(value.__module__).startswith("qkv.torch.nn") and not name.startswith("_")
 )
+# What the core answers itself begins there.
 globals().update({_name: _core.direct(_name, globals()[_name]) for _name in __all__})
