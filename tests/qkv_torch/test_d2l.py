@@ -13,7 +13,7 @@ import qkv.torch
 from .both import same
 
 SOURCES = Path(qkv.torch.__file__).parent / "_d2l"
-PARTS = ("training", "attention", "seq2seq")  # each needs those before
+PARTS = ("training", "attention", "functions", "seq2seq")  # each needs those before
 
 
 def book(torch):
@@ -344,6 +344,36 @@ def test_helpers():
     ):
         with pytest.raises(NotImplementedError, match="must define"):
             call(kind())
+
+
+def test_functions():
+    def program(torch):
+        d2l = book(torch)
+        torch.manual_seed(0)
+        x, y = d2l.rand(4, 5), d2l.reshape(d2l.arange(6, dtype=d2l.float32), (2, -1))
+        kernel = d2l.astype(d2l.exp(-(y**2)) > 0.5, d2l.int32)
+        return (
+            kernel,
+            kernel / d2l.reduce_sum(kernel, 0),
+            d2l.concat([x, x], 0),
+            d2l.batch_matmul(d2l.ones((2, 1, 3)), d2l.zeros((2, 3, 2))),
+            *(d2l.reduce_mean(x), d2l.reduce_sum(x), d2l.argmax(x, 1), d2l.size(x)),
+            *(d2l.transpose(y), d2l.swapaxes(y, 0, 1), d2l.expand_dims(y, 1), d2l.repeat(y, 2, 1)),
+            d2l.numpy(d2l.tensor([1.5], requires_grad=True)).tolist(),
+        )
+
+    same(program)
+
+
+def test_pictures_of_the_book(monkeypatch):
+    plt, d2l = pytest.importorskip("matplotlib.pyplot"), qkv.torch.d2l
+    monkeypatch.setitem(plt.rcParams, "figure.figsize", (6.4, 4.8))
+    d2l.use_svg_display()
+    d2l.set_figsize((2, 3))
+    assert d2l.plt is plt
+    assert plt.rcParams["figure.figsize"] == [2, 3]
+    with pytest.raises(AttributeError, match="MTFraEng is a download, and qkv makes none; write a"):
+        d2l.MTFraEng(batch_size=2)
 
 
 def test_they_agree_with_pytorchs_layers():

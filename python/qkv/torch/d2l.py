@@ -7,9 +7,11 @@ Document 000 calls them ``utils``: ``from qkv.torch import d2l as utils``.
 
 from __future__ import annotations
 
-from functools import partial
+import importlib
 
+from .._html import in_notebook
 from ._d2l.attention import *
+from ._d2l.functions import *
 from ._d2l.seq2seq import *
 from ._d2l.training import *
 from ._dtypes import CPU
@@ -21,6 +23,24 @@ from ._tensor import Core, plain, refuse_attribute
 def try_gpu(i=0):
     """The CPU."""
     return CPU
+
+
+def use_svg_display():
+    """Let a notebook show figures as SVG."""
+    if in_notebook():
+        importlib.import_module("matplotlib_inline.backend_inline").set_matplotlib_formats("svg")
+
+
+def set_figsize(figsize=(3.5, 2.5)):
+    """Set the size of figures to come, in inches."""
+    use_svg_display()
+    _pyplot().rcParams["figure.figsize"] = figsize
+
+
+def _pyplot():
+    from ..plot.drawing import pyplot
+
+    return pyplot()
 
 
 @arguments(
@@ -39,14 +59,12 @@ def show_heatmaps(matrices, xlabel, ylabel, titles, figsize, cmap, x_label, y_la
 )
 def plot(X, Y, legend, fmts, figsize, axes, **settings):
     """Draw lines, one for each row of ``Y`` over ``X``; without ``Y`` the rows of ``X`` over their numbers."""
-    from ..plot.drawing import pyplot
-
     if Y is None:
         X, Y = None, X
     lines = _rows(Y)
     places = [range(len(line)) for line in lines] if X is None else _rows(X)
     if axes is None:
-        axes = pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
+        axes = _pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
     for i, line in enumerate(lines):
         axes.plot(places[i % len(places)], line, fmts[i % len(fmts)])
     axes.set(**settings)
@@ -64,4 +82,11 @@ def _rows(values):
     return [as_numbers(values)]
 
 
-__getattr__ = partial(refuse_attribute, "d2l")
+def __getattr__(name):
+    if name == "plt":
+        return _pyplot()
+    if name in ("FashionMNIST", "MTFraEng", "TimeMachine"):
+        raise AttributeError(
+            f"d2l: {name} is a download, and qkv makes none; write a d2l.DataModule with get_dataloader(train)"
+        )
+    return refuse_attribute("d2l", name)
