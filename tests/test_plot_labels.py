@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -49,6 +51,45 @@ def test_no_label_is_cut(name):
     assert min(box.x0, box.y0) > -0.03
     assert box.x1 < width + 0.03
     assert box.y1 < height + 0.03
+
+
+@pytest.mark.parametrize("token", ["$$", "$x$", r"$\frac$", "$5 or $6"])
+def test_words_are_no_formulas(token):
+    for _, axes in (
+        plot.alignment(np.eye(2), [token, "b"], [token, "b"]),
+        plot.show_heatmaps(np.ones((2, 2, 2, 2)), xticks=[token, "b"], yticks=[token, "b"]),
+    ):
+        ax = np.ravel(axes)[-2] if isinstance(axes, np.ndarray) else axes
+        for label in (ax.get_xticklabels()[0], ax.get_yticklabels()[0]):
+            assert label.get_text() == token
+            assert not label.get_parse_math()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 80, 80), (1, 2, 128, 64), (3, 8, 20, 30)])
+def test_words_stand_apart(shape):
+    words = [f"word{i}" for i in range(shape[2])], [f"word{i}" for i in range(shape[3])]
+    fig, axes = plot.show_heatmaps(np.ones(shape), figsize=(7, 4), yticks=words[0], xticks=words[1])
+    fig.set_dpi(500)  # whole pixels are too coarse for small words
+    fig.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes[0, 0].get_yticklabels()]
+    assert all(box.y0 > below.y1 for box, below in itertools.pairwise(boxes))
+
+
+def test_one_row_or_column_has_one_tick():
+    fig, axes = plot.show_heatmaps(np.ones((1, 1, 1, 1)))
+    fig.draw_without_rendering()
+    for axis in (axes[0, 0].xaxis, axes[0, 0].yaxis):
+        assert [place for place in axis.get_majorticklocs() if -0.5 <= place <= 0.5] == [0]
+
+
+def test_matrices_of_different_height_have_their_own_rows():
+    _, axes = plot.heatmap_row([np.ones((3, 3)), np.ones((5, 9))], ["a", "b"])
+    assert [ax.get_ylim() for ax in axes] == [(2.5, -0.5), (4.5, -0.5)]
+
+
+def test_one_update_is_a_point():
+    assert plot.training_curve([1.0])[1].lines[0].get_marker() == "o"
+    assert plot.training_curve([1.0, 0.5])[1].lines[0].get_marker() == "None"
 
 
 def test_many_panels_fit_a_screen():

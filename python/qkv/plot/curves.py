@@ -79,6 +79,8 @@ def training_curve(
     width = max(loss.size // 50, 1) if smooth is None else smooth
     updates = np.arange(1, loss.size + 1)
     drawn = [*ax.plot(updates, loss, color="C0", alpha=0.3 if width > 1 else 1.0, label="loss")]
+    if loss.size == 1:  # no line to be seen
+        drawn[0].set_marker("o")
     if width > 1:
         mean = running_mean(loss, width)
         drawn += ax.plot(updates, mean, color="C0", label=f"mean of {width}")

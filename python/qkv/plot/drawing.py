@@ -153,14 +153,14 @@ def scale(
 
 
 def row_of_axes(
-    operation: str, count: int, figsize: tuple[float, float], ax: Sequence[Axes] | None
+    operation: str, count: int, figsize: tuple[float, float], ax: Sequence[Axes] | None, sharey: bool = True
 ) -> tuple[Figure, NDArray[Any]]:
-    """Make `count` axes side by side that share y, or take the given ones."""
+    """Make `count` axes side by side, or take the given ones."""
     if count == 0:
         raise ValueError(f"{operation}: there must be at least one panel to draw; got none")
     if ax is None:
         fig, axes = pyplot().subplots(
-            1, count, figsize=figsize, sharey=True, squeeze=False, layout="constrained"
+            1, count, figsize=figsize, sharey=sharey, squeeze=False, layout="constrained"
         )
         return fig, axes[0]
     return given_axes(operation, ax, (count,))
@@ -180,23 +180,14 @@ def draw_matrix(
     cmap: str,
     vmin: float | None,
     vmax: float | None,
-    xticks: Sequence[Any] | None = None,
-    yticks: Sequence[Any] | None = None,
     aspect: Any = "equal",
 ) -> AxesImage:
-    """Draw (Lq, Lk) with the first query on top, and labels beside rows and columns where given."""
+    """Draw (Lq, Lk) with the first query on top."""
     from matplotlib.ticker import AutoLocator
 
     image = ax.imshow(table, cmap=cmap, vmin=vmin, vmax=vmax, aspect=aspect)
-    for axis, ticks in ((ax.xaxis, xticks), (ax.yaxis, yticks)):
-        if ticks is None:
-            locator = AutoLocator()
-            locator.set_params(integer=True)  # there is no key 2.5
-            axis.set_major_locator(locator)
-    if xticks is not None:
-        labels = [str(t) for t in xticks]
-        slanted: dict[str, Any] = {"rotation": 60, "ha": "right"} if max(map(len, labels)) > 2 else {}
-        ax.set_xticks(range(len(labels)), labels, **slanted)
-    if yticks is not None:
-        ax.set_yticks(range(len(yticks)), [str(t) for t in yticks])
+    for axis in (ax.xaxis, ax.yaxis):
+        locator = AutoLocator()
+        locator.set_params(integer=True, min_n_ticks=1)  # there is no key 2.5
+        axis.set_major_locator(locator)
     return image

@@ -104,7 +104,7 @@ def show_formula(
             if column == 0
             else (0.0, table.max())
         )
-        image = draw_matrix(panel, table[head], "Greys" if column == 1 else "Reds", low, high, None, None)
+        image = draw_matrix(panel, table[head], "Greys" if column == 1 else "Reds", low, high)
         row = f"head {head}" if heads > 1 else ""
         panel.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
         panel.set_xlabel("keys" if head == heads - 1 else "")

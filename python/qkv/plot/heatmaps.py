@@ -24,6 +24,7 @@ from .drawing import (
     titles_per_row,
     whole,
 )
+from .labels import fit_ticks, label_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,8 @@ def show_heatmaps(
         Of the whole figure, in inches; (2.5, 2.5) for one panel and more for a grid unless given.
     cmap : str
     xticks, yticks : sequence, optional
-        Labels of the Lk keys and the Lq queries, such as words.
+        Labels of the Lk keys and the Lq queries, such as words: text as it is, never formulas, so small in a new
+        figure that they stand apart.
     vmin, vmax : float, optional
         Ends of the colour scale; the least and the greatest entry unless given.
     share_scale : bool
@@ -111,7 +113,9 @@ def show_heatmaps(
     else:
         fig, axes = given_axes(name, ax, (rows, cols))
     for i, j in np.ndindex(rows, cols):
-        image = draw_matrix(axes[i, j], table[i, j], cmap, low, high, xticks, yticks)
+        image = draw_matrix(axes[i, j], table[i, j], cmap, low, high)
+        if ax is not None:
+            label_ticks(axes[i, j], xticks, yticks)
         if not share_scale:
             fig.colorbar(image, ax=axes[i, j], shrink=0.6)
         axes[i, j].set(
@@ -121,8 +125,14 @@ def show_heatmaps(
         )
     if share_scale:
         one_bar(fig, axes, image, 0.6)
-    if ax is None:
+    if ax is None:  # panels share their axes: only the outer ones show labels
+        for panel in axes[-1]:
+            label_ticks(panel, xticks, None)
+        for panel in axes[:, 0]:
+            label_ticks(panel, None, yticks)
         whole(fig)
+        fit_ticks(axes[-1], xticks, None)
+        fit_ticks(axes[:, 0], None, yticks)
     return fig, axes
 
 
@@ -176,7 +186,7 @@ def heatmap(
     aspect : "equal" or "auto"
         "auto" fills the axes instead of drawing square cells.
     xticks, yticks : sequence, optional
-        Labels of the columns and the rows.
+        Labels of the columns and the rows, as in `show_heatmaps`.
     colorbar : float, optional
         Add a colour bar of this length, relative to the axes.
 
@@ -202,12 +212,14 @@ def heatmap(
     check_ticks("heatmap", "xticks", xticks, table.shape[1])
     check_ticks("heatmap", "yticks", yticks, table.shape[0])
     fig, own = one_axes(figsize, ax)
-    image = draw_matrix(own, table, cmap, vmin, vmax, xticks, yticks, aspect)
+    image = draw_matrix(own, table, cmap, vmin, vmax, aspect)
+    label_ticks(own, xticks, yticks)
     own.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
     if colorbar is not None:
         fig.colorbar(image, ax=own, shrink=colorbar)
     if ax is None:
         whole(fig)
+        fit_ticks([own], xticks, yticks)
     return fig, own
 
 
@@ -333,7 +345,7 @@ def heatmap_row(
     )
     for what, given in (("labels", labels), ("ylabel", ylabels), ("titles", titles)):
         check_number(name, what, given, len(tables))
-    fig, axes = row_of_axes(name, len(tables), figsize, ax)
+    fig, axes = row_of_axes(name, len(tables), figsize, ax, sharey=len({len(table) for table in tables}) == 1)
     low, high = scale(tables, vmin, vmax) if share_scale else (vmin, vmax)
     for i, (panel, table) in enumerate(zip(axes, tables, strict=True)):
         image = draw_matrix(panel, table, cmap, low, high)

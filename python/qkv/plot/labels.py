@@ -6,10 +6,10 @@ import functools
 import itertools
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .drawing import pyplot
+from .drawing import figure_of, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,32 @@ def label_matrix(ax: Axes, queries: Sequence[str], keys: Sequence[str]) -> None:
         add_label(
             ax, place, 1.01, token, transform=ax.get_xaxis_transform(), ha="center", va="bottom", rotation=90
         )
+
+
+def label_ticks(ax: Axes, keys: Sequence[Any] | None, queries: Sequence[Any] | None) -> None:
+    """Write tokens, where given, below the columns and beside the rows of a matrix."""
+    for axis, tokens in ((ax.xaxis, keys), (ax.yaxis, queries)):
+        if tokens is None:
+            continue
+        words = [str(token) for token in tokens]
+        slanted = axis is ax.xaxis and max(map(len, words)) > 2
+        axis.set_ticks(range(len(words)), words)
+        for tick, word in zip(axis.get_major_ticks(), words, strict=True):
+            tick.label1.set(parse_math=False, fontfamily=families(word))
+            if slanted:
+                tick.label1.set(rotation=60, ha="right")
+
+
+def fit_ticks(axes: Iterable[Axes], keys: Sequence[Any] | None, queries: Sequence[Any] | None) -> None:
+    """Make the labels that `label_ticks` wrote so small that they do not overlap."""
+    for ax in axes:
+        ax.apply_aspect()
+        box, dpi = ax.get_window_extent(), figure_of(ax).dpi
+        for axis, tokens, length in ((ax.xaxis, keys, box.width), (ax.yaxis, queries, box.height)):
+            if tokens is not None:
+                room = 0.8 * length / dpi * INCH / len(tokens)
+                for tick in axis.get_major_ticks():
+                    tick.label1.set_fontsize(min(tick.label1.get_fontsize(), room))
 
 
 def widest(tokens: Sequence[str], size: float = SIZE) -> float:
