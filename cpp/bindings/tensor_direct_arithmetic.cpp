@@ -38,7 +38,7 @@ Operand compute(Binary op, const Operand& a, const Operand& b) {
   if (op == Binary::subtract && (a.kind->height == 0 || b.kind->height == 0))
     fail_runtime("sub: operands must not be booleans because these have no differences; use ^ or ~");
   const Tensor x = a.in(*kind), y = b.in(*kind);
-  const bool rounded = op == Binary::floor_divide || op == Binary::remainder;
+  const bool rounded = op == Binary::floor_divide || op == Binary::remainder || op == Binary::fmod;
   if (rounded && kind->height < 2 && has_zero(y))
     fail_runtime(ops::name_of(op), ": other must not be 0 because integers have no infinity");
   const bool root = op == Binary::power && a.tensor.defined() && is_floating(a.tensor.dtype()) && b.value != nullptr &&
@@ -251,6 +251,7 @@ std::span<const Entry> arithmetic_entries() {
       {"__rfloordiv__", call<arithmetic<Binary::floor_divide, true>>, "NotImplemented"},
       {"remainder __mod__", call<arithmetic<Binary::remainder>>, "RemainderBackward0"},
       {"__rmod__", call<arithmetic<Binary::remainder, true>>, "RemainderBackward0"},
+      {"fmod", call<arithmetic<Binary::fmod>>, "FmodBackward0"},
       {"maximum", call<arithmetic<Binary::maximum>>, "MaximumBackward0"},
       {"minimum", call<arithmetic<Binary::minimum>>, "MinimumBackward0"},
       {"bitwise_and __and__ __rand__", call<both<ops::Bitwise::bit_and>>},

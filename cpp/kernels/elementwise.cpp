@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "kernels/simd/bytes.h"
 #include "kernels/simd/division.h"
 #include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
@@ -33,19 +34,27 @@ void each_pair(Y* y, const T* a, Index step_a, const T* b, Index step_b, Index n
   }
 }
 
-// The same for an f of vectors.
-template <class T, class F>
-void each_vector_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
-  const auto run = [&](auto left, auto right) {
-    each_vector<T>(n, [&](Index i, auto at) { at.put(y + i, f(left(i, at), right(i, at))); });
-  };
+// run(left, right), which give the vectors of the operands from a place on; bits stay as they are.
+template <class T, class F> void with_vectors(const T* a, Index step_a, const T* b, Index step_b, F run) {
   const auto numbers = [](const T* x) { return [x](Index i, auto at) { return at(x + i); }; };
-  const auto one = [](const T* x) { return [v = splat(*x)](Index, auto) { return v; }; };
-  if (n == 0) return;
+  const auto one = [](const T* x) {
+    Vec<T> v;
+    for (Index i = 0; i < kLanes<T>; ++i) v[i] = *x;
+    return [v](Index, auto) { return v; };
+  };
   if (step_a == 1 && step_b == 1) run(numbers(a), numbers(b));
   else if (step_a == 1) run(numbers(a), one(b));
   else if (step_b == 1) run(one(a), numbers(b));
   else run(one(a), one(b));
+}
+
+// each_pair for an f of vectors.
+template <class T, class F>
+void each_vector_pair(T* y, const T* a, Index step_a, const T* b, Index step_b, Index n, F f) {
+  if (n == 0) return;
+  with_vectors(a, step_a, b, step_b, [&](auto left, auto right) {
+    each_vector<T>(n, [&](Index i, auto at) { at.put(y + i, f(left(i, at), right(i, at))); });
+  });
 }
 
 template <class T> void power(T* y, const T* a, Index sa, const T* b, Index sb, Index n) {
@@ -84,13 +93,16 @@ template <class T> void binary(Binary op, T* y, const T* a, Index sa, const T* b
     case Binary::minimum:
       return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p < q || p != p ? p : q; });
     case Binary::floor_divide:
-      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return floor_quotient(p, q); });
+      return each_vector_pair(y, a, sa, b, sb, n, [](Vec<T> p, Vec<T> q) { return floor_quotient<T>(p, q); });
     case Binary::remainder:
-      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return floor_remainder(p, q); });
+      return each_vector_pair(y, a, sa, b, sb, n, [](Vec<T> p, Vec<T> q) { return floor_remainder<T>(p, q); });
+    case Binary::fmod:
+      return each_vector_pair(y, a, sa, b, sb, n,
+                              [](Vec<T> p, Vec<T> q) { return copy_sign(remainder_of<T>(p, q), p); });
     case Binary::gradient_times:
-      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p * q; });
+      return each_vector_pair(y, a, sa, b, sb, n, [](Vec<T> p, Vec<T> q) { return select(p == Vec<T>{}, p, p * q); });
     case Binary::gradient_over:
-      return each_pair(y, a, sa, b, sb, n, [](T p, T q) { return p == 0 ? p : p / q; });
+      return each_vector_pair(y, a, sa, b, sb, n, [](Vec<T> p, Vec<T> q) { return select(p == Vec<T>{}, p, p / q); });
   }
 }
 
@@ -104,8 +116,12 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
       return;
     case Unary::exponential:
       return map_vectors(y, x, n, [](Vec<T> v) { return exp_of<T>(v); });
+    case Unary::exponential_less_one:
+      return map_vectors(y, x, n, [](Vec<T> v) { return expm1_of<T>(v); });
     case Unary::logarithm:
       return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v); });
+    case Unary::logarithm_of_one_more:
+      return map_vectors(y, x, n, [](Vec<T> v) { return log1p_of<T>(v); });
     case Unary::square_root:
       for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i]));
       return;
@@ -113,8 +129,29 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
       return map_vectors(y, x, n, [](Vec<T> v) { return sin_of<T>(v); });
     case Unary::cosine:
       return map_vectors(y, x, n, [](Vec<T> v) { return cos_of<T>(v); });
+    case Unary::tangent:
+      return map_vectors(y, x, n, [](Vec<T> v) { return sin_of<T>(v) / cos_of<T>(v); });
+    case Unary::hyperbolic_sine:
+      return map_vectors(y, x, n, [](Vec<T> v) { return sinh_of<T>(v); });
+    case Unary::hyperbolic_cosine:
+      return map_vectors(y, x, n, [](Vec<T> v) { return cosh_of<T>(v); });
     case Unary::error_function:
       return map_vectors(y, x, n, [](Vec<T> v) { return erf_of<T>(v); });
+    case Unary::floor:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(floor(x[i]));
+      return;
+    case Unary::ceiling:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(ceil(x[i]));
+      return;
+    case Unary::truncation:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(trunc(x[i]));
+      return;
+    case Unary::rounding:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(rint(x[i]));
+      return;
+    case Unary::sign:
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(x[i] > 0) - static_cast<T>(x[i] < 0);
+      return;
   }
 }
 
@@ -130,11 +167,8 @@ template <class T> void unary_backward(Unary op, T* dx, const T* dy, const T* x,
     case Unary::error_function:
       return put_gradients(dx, dy, x, n,
                            [](Vec<T> v) { return splat<T>(static_cast<T>(kErfDerivative)) * exp_of<T>(-v * v); });
-    case Unary::negate:
-    case Unary::exponential:
-    case Unary::logarithm:
-    case Unary::square_root:
-      break;  // their derivatives are quotients and products
+    default:
+      break;  // their derivatives are quotients and products, or 0
   }
 }
 
@@ -157,28 +191,22 @@ template <class T> void compare(Compare op, bool* y, const T* a, Index sa, const
 
 template <class T>
 void select_numbers(T* y, const bool* choose, Index step, const T* a, Index sa, const T* b, Index sb, Index n) {
+  constexpr Index L = kLanes<T>;
   if (n == 0) return;
-  const auto run = [&](auto left, auto right) {
-    for (Index i = 0; i < n; ++i) {
-      const T p = left(i), q = right(i);  // both are read, whichever is chosen, so that there is no branch
-      y[i] = choose[i] ? p : q;
-    }
-  };
-  const auto numbers = [](const T* x) { return [x](Index i) { return x[i]; }; };
-  const auto one = [](const T* x) { return [v = *x](Index) { return v; }; };
   if (step == 0) {
     const T* from = *choose ? a : b;
     const Index along = *choose ? sa : sb;
     for (Index i = 0; i < n; ++i) y[i] = from[i * along];
-  } else if (sa == 1 && sb == 1) {
-    run(numbers(a), numbers(b));
-  } else if (sa == 1) {
-    run(numbers(a), one(b));
-  } else if (sb == 1) {
-    run(one(a), numbers(b));
-  } else {
-    run(one(a), one(b));
+    return;
   }
+  const uint8_t* choices = reinterpret_cast<const uint8_t*>(choose);
+  uint8_t last[L] = {};  // of a vector that is not whole
+  __builtin_memcpy(last, choices + n / L * L, static_cast<size_t>(n % L));
+  with_vectors(a, sa, b, sb, [&](auto left, auto right) {
+    each_vector<T>(n, [&](Index i, auto at) {
+      at.put(y + i, select_by(i + L <= n ? choices + i : last, left(i, at), right(i, at)));
+    });
+  });
 }
 
 template <class T> void clip(T* y, const T* x, T low, T high, Index n) {

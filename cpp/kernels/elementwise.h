@@ -7,8 +7,9 @@
 
 namespace qkv::kernels {
 
-// floor_divide and remainder are NumPy's: the quotient is rounded down, so the remainder has the sign of b. The last
-// two are multiply and divide for a gradient a: where it is 0 the result is 0, whatever b holds.
+// floor_divide and remainder are NumPy's: the quotient is rounded down, so the remainder has the sign of b; that of
+// fmod is rounded towards 0, so it has the sign of a. The last two are multiply and divide for a gradient a: where it
+// is 0 the result is 0, whatever b holds.
 enum class Binary {
   add,
   subtract,
@@ -19,10 +20,31 @@ enum class Binary {
   minimum,
   floor_divide,
   remainder,
+  fmod,
   gradient_times,
   gradient_over
 };
-enum class Unary { negate, absolute, exponential, logarithm, square_root, sine, cosine, error_function };
+// The sign of NaN is 0; rounding takes halves to the even number.
+enum class Unary {
+  negate,
+  absolute,
+  exponential,
+  exponential_less_one,
+  logarithm,
+  logarithm_of_one_more,
+  square_root,
+  sine,
+  cosine,
+  tangent,
+  hyperbolic_sine,
+  hyperbolic_cosine,
+  error_function,
+  floor,
+  ceiling,
+  truncation,
+  rounding,
+  sign
+};
 enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
 
 template <class T> struct Elementwise {

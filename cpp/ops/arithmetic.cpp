@@ -27,8 +27,8 @@ Array compute(Binary op, const Array& a, const Array& b) {
 }  // namespace
 
 const char* name_of(Binary op) {
-  constexpr const char* names[] = {"add",     "subtract",     "multiply",  "divide",   "power", "maximum",
-                                   "minimum", "floor_divide", "remainder", "multiply", "divide"};
+  constexpr const char* names[] = {"add",     "subtract",     "multiply",  "divide", "power",    "maximum",
+                                   "minimum", "floor_divide", "remainder", "fmod",   "multiply", "divide"};
   return names[static_cast<std::size_t>(op)];
 }
 
@@ -103,9 +103,14 @@ Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x) {
 }  // namespace
 
 std::span<const UnaryFunction> unary_functions() {
-  static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},  {"log", Unary::logarithm},
-                                          {"sqrt", Unary::square_root}, {"sin", Unary::sine},
-                                          {"cos", Unary::cosine},       {"erf", Unary::error_function}};
+  static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},      {"expm1", Unary::exponential_less_one},
+                                          {"log", Unary::logarithm},        {"log1p", Unary::logarithm_of_one_more},
+                                          {"sqrt", Unary::square_root},     {"sin", Unary::sine},
+                                          {"cos", Unary::cosine},           {"tan", Unary::tangent},
+                                          {"sinh", Unary::hyperbolic_sine}, {"cosh", Unary::hyperbolic_cosine},
+                                          {"erf", Unary::error_function},   {"floor", Unary::floor},
+                                          {"ceil", Unary::ceiling},         {"trunc", Unary::truncation},
+                                          {"round", Unary::rounding},       {"sign", Unary::sign}};
   return all;
 }
 
@@ -160,6 +165,10 @@ static void binary_rule(Binary op, const Tensor& dy, const Tensor& a, const Tens
       to(0, [&] { return dy; });
       to(1, [&] { return times(dy, negative(binary(Binary::floor_divide, a, b))); });
       return;
+    case Binary::fmod:  // a - b * n, n = (a - fmod) / b
+      to(0, [&] { return dy; });
+      to(1, [&] { return times(dy, divide(subtract(dx.output(y), a), b)); });
+      return;
     case Binary::add:
     case Binary::subtract:
     case Binary::multiply:
@@ -181,14 +190,25 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
       dx.add(0, [&] { return sum_to(dy, dx.shape(0)); });
       dx.add(1, [&] { return sum_to(op == Binary::add ? dy : negative(dy), dx.shape(1)); });
     });
+  if (op == Binary::multiply && a.impl() == b.impl())  // a square
+    return record(std::move(y), {a}, [x = Saved(a)](const Tensor& dy, TensorGradients& dx) {
+      dx.add(0, scaled(times(dy, x.tensor()), 2));
+    });
   if (op == Binary::multiply)
     return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Tensor& dy, TensorGradients& dx) {
       dx.add(0, [&] { return sum_to(times(dy, q.tensor()), dx.shape(0)); });
       dx.add(1, [&] { return sum_to(times(dy, p.tensor()), dx.shape(1)); });
     });
-  const Saved result = op == Binary::power ? Saved(y) : Saved();
+  const Saved result = op == Binary::power || op == Binary::fmod ? Saved(y) : Saved();
   return record(std::move(y), {a, b}, [op, p = Saved(a), q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
     binary_rule(op, dy, p.tensor(), q.tensor(), result, dx);
+  });
+}
+
+// y, whose derivative is this function of x.
+static Tensor times_function(Unary derivative, Array y, const Tensor& x) {
+  return record(std::move(y), {x}, [derivative, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, times(dy, unary(derivative, x.tensor())));
   });
 }
 
@@ -217,6 +237,29 @@ Tensor unary(Unary op, const Tensor& input) {
     case Unary::logarithm:
       return record(std::move(y), {x},
                     [x = Saved(x)](const Tensor& dy, TensorGradients& dx) { dx.add(0, over(dy, x.tensor())); });
+    case Unary::tangent:
+      return record(Array(y), {x}, [y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
+        const Tensor t = dx.output(y);
+        dx.add(0, times(dy, add(multiply(t, t), scalar_like(t, 1))));
+      });
+    case Unary::exponential_less_one:
+      return times_function(Unary::exponential, std::move(y), x);
+    case Unary::hyperbolic_sine:
+      return times_function(Unary::hyperbolic_cosine, std::move(y), x);
+    case Unary::hyperbolic_cosine:
+      return times_function(Unary::hyperbolic_sine, std::move(y), x);
+    case Unary::logarithm_of_one_more:
+      return record(std::move(y), {x}, [x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, over(dy, add(x.tensor(), scalar_like(dy, 1))));
+      });
+    case Unary::floor:  // constant but for jumps
+    case Unary::ceiling:
+    case Unary::truncation:
+    case Unary::rounding:
+    case Unary::sign:
+      return record(std::move(y), {x}, [](const Tensor&, TensorGradients& dx) {
+        dx.add(0, Tensor(Array::zeros(dx.shape(0), dx.dtype(0))));
+      });
     case Unary::absolute:
     case Unary::sine:
     case Unary::cosine:

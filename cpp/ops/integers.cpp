@@ -74,6 +74,8 @@ Array integer_binary(Binary op, const Array& a, const Array& b, const Shape& sha
       return pairs(floor_quotient);
     case Binary::remainder:
       return pairs(floor_remainder);
+    case Binary::fmod:
+      return pairs([](I p, I q) { return q == 0 || q == -1 ? I{0} : p % q; });
     case Binary::power: {
       const Array exponents = b.cast(DType::int64);
       if (std::any_of(exponents.data<I>(), exponents.data<I>() + exponents.numel(), [](I e) { return e < 0; }))

@@ -84,9 +84,10 @@ exact = {
     "tanh": np.tanh(wide),
     "sigmoid": 1 / (1 + np.exp(-wide)),
 }
+exact |= {name: getattr(np, name)(wide) for name in ("expm1", "log1p", "sinh", "cosh")}
 worst = {}
 for name, expected in exact.items():
-    y = getattr(qkv, name)(x)
+    y = getattr(qkv, name)(x) if hasattr(qkv, name) else getattr(np, name)(qkv.tensor(x)).numpy()
     single = expected.astype(np.float32)
     assert (np.isnan(y) == np.isnan(single)).all(), name
     assert (y[np.isinf(single)] == single[np.isinf(single)]).all(), name
@@ -110,6 +111,55 @@ def test_every_exponent_at_every_level(level):
     assert result["level"] == level
     for name, (steps, x) in result["worst"].items():
         assert steps <= 2, f"{name}({x}) is off by {steps} units of the last place"
+
+
+# What is exact, with the signs of its zeros, as NumPy has it: steps, remainders, choices.
+STEPS_AND_REMAINDERS = """
+import numpy as np
+import qkv.torch as torch
+
+rng = np.random.default_rng(0)
+
+
+def check(name, y, expected, *inputs):
+    same = (y == expected) & (np.signbit(y) == np.signbit(expected)) | np.isnan(y) & np.isnan(expected)
+    assert same.all(), [name, *(x[~same][:3] for x in (y, expected, *inputs))]
+
+
+np.seterr(all="ignore")
+for dtype in ("float32", "float64"):
+    info = np.finfo(dtype)
+    ends = [0, 0.1, 0.49999997, 0.49999999999999994, 0.5, 1.5, 2.5, 7, 2**22 + 0.5, 2**23 - 0.5, 2**24 + 2, 2**51 + 0.5]
+    ends += [2**52 - 0.5, 2**53 + 2, info.smallest_subnormal, info.smallest_normal, info.max, np.inf, np.nan]
+    numbers = [rng.standard_normal(5_003), np.round(20 * rng.standard_normal(5_003)), rng.choice(ends, 5_003)]
+    numbers += [2.0 ** rng.uniform(np.log2(float(info.smallest_normal)), np.log2(float(info.max)), 5_003)]
+    numbers = [(rng.choice([1, -1], 5_003) * x).astype(dtype) for x in numbers]
+    for a in numbers:
+        for name in ("floor", "ceil", "trunc", "round", "sign"):
+            expected = getattr(np, name)(a)
+            y = getattr(torch, name)(torch.tensor(a)).numpy()
+            check(name, y, np.nan_to_num(expected) if name == "sign" else expected, a)
+        for b in numbers:
+            for name in ("remainder", "fmod", "floor_divide"):
+                y = getattr(torch, name)(torch.tensor(a), torch.tensor(b)).numpy()
+                check(name, y, getattr(np, name)(a, b), a, b)
+            chosen = rng.random(5_003) < 0.5
+            for n in (1, 7, 16, 33, 5_003):
+                y = torch.where(torch.tensor(chosen[:n]), torch.tensor(a[:n]), torch.tensor(b[:n])).numpy()
+                check("where", y, np.where(chosen[:n], a[:n], b[:n]))
+# Integers whose bits are those of a signalling NaN.
+whole = np.full(7, 0x7FF0000000000001)
+chosen = np.arange(7) % 2 == 0
+for other in (whole, whole[:1]):
+    y = torch.where(torch.tensor(chosen), torch.tensor(whole), torch.tensor(other)).numpy()
+    assert (y == whole).all(), y
+"""
+
+
+@each_level()
+def test_steps_and_remainders_at_every_level(level):
+    done = run_at(level, STEPS_AND_REMAINDERS)
+    assert done.returncode == 0, done.stderr
 
 
 # Angles of all magnitudes and next to multiples of pi / 2, where the digits of the reduction show; powers whose

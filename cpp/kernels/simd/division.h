@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "kernels/simd/power.h"
+
 namespace qkv::kernels::QKV_ISA {
 
 // C's fmod, exactly: a - b * trunc(a / b), with the sign of a. fmod itself takes several times as long.
@@ -24,23 +26,61 @@ inline double exact_fmod(double a, double b) {
   return (rest < 0) != (a < 0) && rest != 0 ? rest + copysign(b, a) : rest;
 }
 
+namespace division {
+
+template <class T> inline Vec<T> towards_zero(Vec<T> x) {
+  const Vec<T> size = absolute(x), round = splat<T>(math::Constants<T>::kRound / T(1.5));
+  const Vec<T> near = (size + round) - round, whole = select(near > size, near - splat<T>(1), near);
+  return select(size < round, copy_sign(whole, x), x);  // others have no places behind the point
+}
+
+// The remainder where a quotient is below the limit, or |a| below |b|.
+inline Vec<float> usual_remainder(Vec<float> a, Vec<float> b) {
+  const Doubles p = widened(a), q = widened(b);
+  const auto rest = [](Vec<double> x, Vec<double> y) { return x - towards_zero<double>(x / y) * y; };
+  return narrowed(rest(p.first, q.first), rest(p.second, q.second));
+}
+inline Vec<double> usual_remainder(Vec<double> a, Vec<double> b) {
+  const Vec<double> zero = {}, rest = -power::multiply_subtract(towards_zero<double>(a / b), b, a);
+  return select(((rest < zero) ^ (a < zero)) & (rest != zero), rest + copy_sign(b, a), rest);
+}
+template <class T> constexpr T kLimit = sizeof(T) == sizeof(float) ? T(0x1p27) : T(0x1p52);
+
+template <class T> __attribute__((noinline)) Vec<T> by_lanes(Vec<T> a, Vec<T> b, Vec<T> y, Mask<T> usual) {
+  for (Index i = 0; i < kLanes<T>; ++i)
+    if (usual[i] == 0) y[i] = exact_fmod(a[i], b[i]);
+  return y;
+}
+
+}  // namespace division
+
+template <class T> inline Vec<T> remainder_of(Vec<T> a, Vec<T> b) {
+  if constexpr (sizeof(T) == sizeof(double) && !power::kFused) return division::by_lanes<T>(a, b, a, Mask<T>{});
+  const Mask<T> small = absolute(a) < absolute(b);
+  // By 0 it is NaN.
+  const Mask<T> usual = small | (b == Vec<T>{}) | (absolute(a / b) < splat<T>(division::kLimit<T>));
+  const Vec<T> y = select(small, a, division::usual_remainder(a, b));
+  if (any(~usual)) [[unlikely]]
+    return division::by_lanes<T>(a, b, y, usual);
+  return y;
+}
+
 // a % b: NaN for b = 0; a zero has the sign of b.
-template <class T> inline T floor_remainder(T a, T b) {
-  const T rest = exact_fmod(a, b);
-  if (rest == 0) return static_cast<T>(copysign(T(0), b));
-  return (b < 0) != (rest < 0) && b != 0 ? rest + b : rest;
+template <class T> inline Vec<T> floor_remainder(Vec<T> a, Vec<T> b) {
+  const Vec<T> zero = {}, rest = remainder_of<T>(a, b);
+  const Mask<T> behind = ((b < zero) ^ (rest < zero)) & (b != zero);
+  return select(rest == zero, copy_sign(zero, b), select(behind, rest + b, rest));
 }
 
 // a // b: what a / b is for b = 0.
-template <class T> inline T floor_quotient(T a, T b) {
-  const T exact = a / b;
-  if (b == 0) return exact;
-  const T rest = exact_fmod(a, b);
-  T quotient = (a - rest) / b;
-  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
-  if (quotient == 0) return static_cast<T>(copysign(T(0), exact));
-  const T whole = static_cast<T>(floor(quotient));
-  return quotient - whole > T(0.5) ? whole + 1 : whole;
+template <class T> inline Vec<T> floor_quotient(Vec<T> a, Vec<T> b) {
+  const Vec<T> zero = {}, one = splat<T>(1), exact = a / b, rest = remainder_of<T>(a, b);
+  const Mask<T> behind = ((b < zero) ^ (rest < zero)) & (rest != zero);
+  const Vec<T> near = (a - rest) / b, quotient = select(behind, near - one, near);
+  const Vec<T> towards = division::towards_zero<T>(quotient),
+               below = select(towards > quotient, towards - one, towards);
+  const Vec<T> whole = select(quotient - below > splat<T>(T(0.5)), below + one, below);
+  return select(b == zero, exact, select(quotient == zero, copy_sign(zero, exact), whole));
 }
 
 }  // namespace qkv::kernels::QKV_ISA

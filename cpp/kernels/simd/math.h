@@ -64,6 +64,8 @@ template <> struct Constants<float> {
   // (tanh(x) / x - 1) / x^2 in x^2 on |x| < 0.625; 2e-10.
   static constexpr float kTanh[6] = {-0.333333309f, 0.133332098f,    -0.0539472046f,
                                      0.0217029686f, -0.00818267724f, 0.0021475397f};
+  // 1 / 3!, 1 / 5!, ...
+  static constexpr float kSinh[5] = {0.166666667f, 0.00833333333f, 0.000198412698f, 2.75573192e-06f, 2.50521084e-08f};
   // erf(x) / x - 1 in x^2 on |x| < kErfSmall; 1e-9.
   static constexpr float kErf[8] = {0.128379166f,   -0.376126289f,    0.112836748f,    -0.0268602483f,
                                     0.00520901615f, -0.000833957049f, 0.000103938793f, -7.57296812e-06f};
@@ -96,6 +98,9 @@ template <> struct Constants<double> {
                                        0.021869487601994288,   -0.0088632213196385996, 0.003591991573631533,
                                        -0.0014549704906464721, 0.00058635253069537789, -0.00022863333305424592,
                                        7.7219281054335438e-05, -1.6107594489235868e-05};
+  static constexpr double kSinh[9] = {0.16666666666666666,    0.008333333333333333,   0.0001984126984126984,
+                                      2.7557319223985893e-06, 2.505210838544172e-08,  1.6059043836821613e-10,
+                                      7.647163731819816e-13,  2.8114572543455206e-15, 8.22063524662433e-18};
   static constexpr double kErf[12] = {0.12837916709551257,     -0.37612638903183521,    0.11283791670944185,
                                       -0.026866170643111441,   0.0052239776061182011,   -0.0008548325929299106,
                                       0.00012055293576377275,  -1.4924712290816286e-05, 1.6447131419811136e-06,
@@ -134,15 +139,21 @@ template <class T, Sign sign> inline Vec<T> scale_by_power(Vec<T> x, Vec<T> n) {
 #endif
 
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| < ln 2 / 2, for x of that sign, from kExpMin to kExpMax. Three
-// operations more (sharp) make the largest error 0.8 instead of 1 ULP, which what is built on it may need.
-template <class T, Sign sign = Sign::any, bool sharp = false> inline Vec<T> exp_inside(Vec<T> x) {
+// operations more (sharp) make the largest error 0.8 instead of 1 ULP, which what is built on it may need. Halved it is
+// exp(x) / 2, up to kExpMax + 1.
+template <class T, Sign sign = Sign::any, bool sharp = false, bool halved = false> inline Vec<T> exp_inside(Vec<T> x) {
   using C = Constants<T>;
   const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);
   const Vec<T> r = (x - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
-  const Vec<T> one = splat<T>(1), rest = r * r * polynomial<T>(r, C::kExp);
-  if constexpr (!sharp) return scale_by_power<T, sign>(one + (r + rest), n);
+  const Vec<T> one = splat<T>(1), rest = r * r * polynomial<T>(r, C::kExp), power = halved ? n - one : n;
+  if constexpr (!sharp) return scale_by_power<T, sign>(one + (r + rest), power);
   const Vec<T> high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
-  return scale_by_power<T, sign>(high + (rest + low), n);
+  return scale_by_power<T, sign>(high + (rest + low), power);
+}
+
+// exp(|x|) / 2, which overflows no earlier than sinh and cosh.
+template <class T> inline Vec<T> half_exp_of_size(Vec<T> x) {
+  return exp_inside<T, Sign::any, true, true>(minimum(splat<T>(Constants<T>::kExpMax + 1), absolute(x)));
 }
 
 }  // namespace math
@@ -185,18 +196,35 @@ template <class T> inline Vec<T> log_of(Vec<T> x) {
   return select((x < zero) | (x != x), splat<T>(static_cast<T>(NAN)), y);
 }
 
-// log(1 + x) and exp(x) - 1 without loss of digits near 0: what rounding did to 1 + x, or to exp(x), is divided out
-// (Kahan).
+// log(1 + x) without loss of digits near 0: what rounding took away from 1 + x is made good to first order.
 template <class T> inline Vec<T> log1p_of(Vec<T> x) {
   const Vec<T> one = splat<T>(1), infinity = splat<T>(static_cast<T>(INFINITY)), whole = one + x, kept = whole - one;
-  const Vec<T> y = log_of<T>(whole) * (x / kept);
+  const Vec<T> y = log_of<T>(whole) + select(x == kept, Vec<T>{}, (x - kept) / whole);
   return select((kept == Vec<T>{}) | (whole == infinity), x, y);
 }
 
+// exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), n and r as above; of halves, because 2^n may be too large.
 template <class T> inline Vec<T> expm1_of(Vec<T> x) {
-  const Vec<T> one = splat<T>(1), whole = exp_of<T>(x), kept = whole - one;
-  const Vec<T> y = kept * (x / log_of<T>(whole));
-  return select(kept == Vec<T>{}, x, select((kept == -one) | (whole == splat<T>(static_cast<T>(INFINITY))), kept, y));
+  using C = math::Constants<T>;
+  const Vec<T> inside = minimum(splat<T>(C::kExpMax), maximum(splat<T>(-40), x));  // it is -1 below
+  const Vec<T> shifted = inside * splat<T>(C::kLog2e) + splat<T>(C::kRound), n = shifted - splat<T>(C::kRound);
+  const Vec<T> r = (inside - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
+  const Vec<T> less_one = r + r * r * math::polynomial<T>(r, C::kExp);
+  const Vec<T> half = from_bits(bits(n + splat<T>(C::kRound + C::kBias - 1)) << C::kMantissaBits);
+  const Vec<T> y = half * less_one + (half - splat<T>(T(0.5)));
+  return copy_sign(y + y, x);
+}
+
+// (e^|x| + e^-|x|) / 2, and the difference with the sign of x: a series for |x| < 1.
+template <class T> inline Vec<T> cosh_of(Vec<T> x) {
+  const Vec<T> half = math::half_exp_of_size<T>(x);
+  return half + splat<T>(T(0.25)) / half;
+}
+
+template <class T> inline Vec<T> sinh_of(Vec<T> x) {
+  const Vec<T> half = math::half_exp_of_size<T>(x), z = x * x;
+  const Vec<T> near_zero = x + x * z * math::polynomial<T>(z, math::Constants<T>::kSinh);
+  return select(absolute(x) < splat<T>(1), near_zero, copy_sign(half - splat<T>(T(0.25)) / half, x));
 }
 
 // tanh: a polynomial for |x| < 0.625, else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.

@@ -181,8 +181,13 @@ def _clip(
 
 @_for("nan_to_num")
 def _nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    numbers = x.numpy()
-    return _core.where(np.isfinite(numbers), x, np.nan_to_num(numbers, True, nan, posinf, neginf))
+    least, most = float(np.finfo(x.dtype).min), float(np.finfo(x.dtype).max)
+    y = _core.clip(x, least, most)
+    if posinf is not None:
+        y = _core.where(x > most, posinf, y)
+    if neginf is not None:
+        y = _core.where(x < least, neginf, y)
+    return _core.where(x == x, y, nan)
 
 
 _for("triu")(lambda m, k=0: _core.triu(m, k))

@@ -15,34 +15,6 @@ from . import UnsupportedError, plain
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
 
-def expm1(x: Tensor) -> Any:
-    """``e^x - 1``, near 0 by ``2 t / (1 - t)`` with ``t = tanh(x / 2)``, where the difference would lose its digits."""
-    small = abs(x) < 0.5
-    t = _core.tanh(_core.where(small, x, 0.0) / 2)
-    return _core.where(small, 2 * t / (1 - t), _core.exp(x) - 1)
-
-
-def log1p(x: Tensor) -> Any:
-    """``log(1 + x)``; what was rounded away from ``1 + x`` is made good to first order."""
-    whole = 1 + x
-    numbers, rounded = x.numpy(), whole.numpy()
-    with np.errstate(all="ignore"):
-        lost = (numbers - (rounded - 1)) / rounded
-    return _core.log(whole) + np.where(np.isfinite(lost), lost, 0).astype(lost.dtype)
-
-
-def sinh(x: Tensor) -> Any:
-    """``(e^x - e^-x) / 2`` without loss of digits near 0, of halves that overflow no earlier than it."""
-    up, down = x / 2, x / -2
-    return (expm1(up) - expm1(down)) * ((_core.exp(up) + _core.exp(down)) / 2)
-
-
-def cosh(x: Tensor) -> Any:
-    """``(e^x + e^-x) / 2``, of roots that overflow no earlier than it."""
-    up, down = _core.exp(x / 2), _core.exp(x / -2)
-    return up * (up / 2) + down * (down / 2)
-
-
 def logaddexp(a: Any, b: Any) -> Any:
     """``log(e^a + e^b)``: the larger plus ``log(1 + e^-d)`` of their distance, which keeps its digits near 0."""
     first = plain(a) >= plain(b)
@@ -62,17 +34,17 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.sqrt: _core.sqrt,
     np.exp: _core.exp,
     np.exp2: _core.exp2,
-    np.expm1: expm1,
+    np.expm1: _core.expm1,
     np.log: _core.log,
     np.log2: lambda x: _core.log(x) / _LN2,
     np.log10: lambda x: _core.log(x) / _LN10,
-    np.log1p: log1p,
+    np.log1p: _core.log1p,
     np.logaddexp: logaddexp,
     np.sin: _core.sin,
     np.cos: _core.cos,
-    np.tan: lambda x: _core.sin(x) / _core.cos(x),
-    np.sinh: sinh,
-    np.cosh: cosh,
+    np.tan: _core.tan,
+    np.sinh: _core.sinh,
+    np.cosh: _core.cosh,
     np.tanh: _core.tanh,
     np.deg2rad: lambda x: x * (math.pi / 180),
     np.radians: lambda x: x * (math.pi / 180),

@@ -79,18 +79,7 @@ def _truncated(a, b):
     """``a / b`` towards 0, of Tensors of floating numbers or NumPy's integers; its derivative is 0."""
     if isinstance(a, np.ndarray):
         return (a - np.fmod(a, b)) // b
-    quotient = Core.__truediv__(a, b)
-    return _core.where(np.True_, np.trunc(Core.numpy(quotient.detach())), quotient)
-
-
-def _rest(a, b):
-    """What is left of `a` after whole multiples of `b`, with the sign of `a`."""
-
-    def times_sign(t, of):
-        return Core.__mul__(t, np.copysign(np.ones((), as_numbers(t).dtype), as_numbers(of)))
-
-    whole = times_sign(b, b) if isinstance(b, Core) else abs(b)
-    return times_sign(Core.__mod__(times_sign(a, a), whole), a)
+    return _core.trunc(Core.__truediv__(a, b))
 
 
 def _of_whole(name: str, core, numpys, a, b) -> Tensor:
@@ -104,7 +93,8 @@ def _of_whole(name: str, core, numpys, a, b) -> Tensor:
 
 
 def _truth(name: str, *operands) -> Tensor:
-    return wrap_array(getattr(np, f"logical_{name}")(*map(as_numbers, operands)))
+    truths = (x if (x := as_tensor(one)).dtype.kind == 0 else answered("ne", x, 0) for one in operands)
+    return answered(f"bitwise_{name}", *truths)
 
 
 def _of_two(f, *words: str):
@@ -123,12 +113,11 @@ _TABLE = {
     "sub subtract": lambda input, other, *, alpha=1: answered("sub", input, _scaled(alpha, other, input)),
     "torch.rsub": lambda input, other, *, alpha=1: answered("rsub", _scaled(alpha, input, other), other),
     "pow": lambda input, exponent: answered("pow", input, exponent),
-    "fmod": lambda input, other: _of_whole("fmod", _rest, np.fmod, input, other),
     "logical_not": lambda input: _truth("not", input),
     "bitwise_not": lambda input: answered("bitwise_not", input),
 }
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_NAMES = "mul multiply, maximum, minimum, remainder, floor_divide, bitwise_and, bitwise_or, bitwise_xor"
+_NAMES = "mul multiply, maximum, minimum, remainder, fmod, floor_divide, bitwise_and, bitwise_or, bitwise_xor"
 _TABLE |= {names: _of_two(answered, names.split()[0]) for names in (*_NAMES.split(", "), *_SIGNS)}
 _TABLE |= {f"logical_{name}": _of_two(_truth, name) for name in ("and", "or", "xor")}
 define(_TABLE)

@@ -19,7 +19,7 @@ from .._errors import shown
 from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
-from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
+from ._elementwise import add, answered, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
 from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
@@ -57,16 +57,21 @@ _unary(("sigmoid",), _core.sigmoid, floats)
 _unary(("erf",), _core.erf, floats)
 _unary(("rsqrt",), lambda x: 1.0 / _core.sqrt(x), floats)
 _unary(("relu",), lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
-for _name in ("floor", "ceil", "trunc", "sign"):  # steps, whose gradient is 0
-    _steps = getattr(np, _name) if _name != "sign" else lambda x: np.nan_to_num(np.sign(x))
-    _unary((_name,), lambda x, _f=_steps: _core.where(False, x, _f(x.numpy())), as_tensor)
+for _name in ("floor", "ceil", "trunc"):
+    _unary(
+        (_name,), lambda x, _f=getattr(_core, _name): _f(x) if x.dtype.kind == "f" else x.copy(), as_tensor
+    )
+_unary(("sign",), lambda x: _core.sign(x) if x.dtype.kind == "f" else np.sign(x.numpy()), as_tensor)
 
 
 @named("round")
 def round(input, *, decimals: int = 0) -> Tensor:
     """To the nearest whole number, halves to the even one."""
+    input = as_tensor(input)
     if input.dtype.kind < 2:
         return clone(input)
+    if not decimals:
+        return wrap(_core.round(input), "RoundBackward0")
     with np.errstate(all="ignore"):
         rounded = np.round(Core.numpy(input), decimals)
     return wrap(_core.where(False, input, rounded), "RoundBackward0")
@@ -117,7 +122,7 @@ _TABLE = {
         input, div(mul(tensor1, value), tensor2)
     ),
     "lerp: Lerp": lambda input, end, weight: add(input, mul(sub(end, input), weight)),
-    "isnan": lambda input: wrap_array(np.isnan(as_numbers(input))),
+    "isnan": lambda input: answered("ne", input, input),
     "isinf": lambda input: wrap_array(np.isinf(as_numbers(input))),
     "isfinite": lambda input: wrap_array(np.isfinite(as_numbers(input))),
 }

@@ -126,9 +126,10 @@ def mish(input, inplace: bool = False) -> Tensor:
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` within bounds."""
     x = floats(input)
-    with np.errstate(over="ignore"):
-        inside = (Core.numpy(x) > min_val) & (Core.numpy(x) < max_val)  # the slope at the bounds is 0
-    result = _core.where(inside, x, _core.clip(Core.detach(x), min_val, max_val))
+    numbers = Core.detach(x)
+    result = _core.clip(numbers, min_val, max_val)
+    if x.requires_grad:  # the slope at the bounds is 0
+        result = _core.where((numbers > min_val) & (numbers < max_val), x, result)
     return _finished(input, result, "HardtanhBackward0", inplace)
 
 
