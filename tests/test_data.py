@@ -101,6 +101,7 @@ class TestBatches:
 
     def test_what_is_no_number_is_refused(self):
         for column, words in (
+            (np.array(["ab", "c"]), "column 0 must hold numbers; got dtype <U2"),
             (["ab", "c"], "column 0 must hold numbers; got dtype <U2"),
             ([[1j]], "column 0 must hold numbers; got dtype complex128"),
             ([[[1], [2, 3]]], "column 0 must be an array or lists of equal lengths; got list"),
@@ -257,6 +258,10 @@ class TestDates:
         assert data.date_pairs(30, seed=1) == data.date_pairs(30, seed=1)
         assert data.date_pairs(30, seed=1) != data.date_pairs(30, seed=2)
 
+    def test_one_language_and_format(self):
+        one = data.date_pairs(5, languages="en", formats="full", seed=3)
+        assert one == data.date_pairs(5, languages=["en"], formats=["full"], seed=3)
+
     @pytest.mark.parametrize(
         ("options", "words"),
         [
@@ -264,6 +269,7 @@ class TestDates:
                 {"formats": ["tiny"]},
                 r"formats must be out of short, medium, long, full.*got formats \['tiny'\]",
             ),
+            ({"languages": ["xx"]}, r"languages must be locales that Babel knows, such as en; got \['xx'\]"),
             ({"languages": []}, r"there must be a language; got .*languages \[\]"),
             ({"held_out": 36525}, r"held_out must be in 0\.\.36524 .*; got 36525"),
         ],

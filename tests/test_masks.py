@@ -97,6 +97,16 @@ def test_a_length_mask_does_what_valid_lens_do():
         (lambda: masks.lengths([1], -1), ValueError, r"lengths: max_len must be at least 0 .* max_len = -1"),
         (lambda: masks.padding([1, 2]), ValueError, r"padding: ids must be \(B, L\) .* got \(2,\)"),
         (lambda: masks.padding([[0.5]]), TypeError, r"padding: ids must hold integers; got dtype float64"),
+        (
+            lambda: masks.padding([[1, 2]], None),
+            TypeError,
+            "padding: pad_id must be an integer .*; got NoneType",
+        ),
+        (
+            lambda: masks.padding([[1, 2]], [0, 1]),
+            TypeError,
+            "padding: pad_id must be an integer .*; got list",
+        ),
         (lambda: masks.causal(3, alignment="left"), ValueError, r"causal: alignment must be .* got 'left'"),
         (
             lambda: masks.window(3, 5, (1, 1), "lower_right", q_offset=2),

@@ -7,6 +7,7 @@ import pytest
 
 import qkv
 from qkv import data
+from qkv.data import Vocabulary
 
 
 def test_numbers_and_back():
@@ -58,6 +59,44 @@ def test_numbers_of_no_token():
 def test_specials_differ():
     with pytest.raises(ValueError, match=r"^Vocabulary: specials must be at least two different ones"):
         data.Vocabulary("ab", specials=("_", "_"))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: Vocabulary(None), TypeError, "Vocabulary: tokens must be strings; got None"),
+        (lambda: Vocabulary([["a"]]), TypeError, r"Vocabulary: tokens must be strings; got \['a'\]"),
+        (lambda: Vocabulary("ab", ["<pad>", None]), TypeError, "specials must be strings; got None"),
+        (lambda: Vocabulary("ab", "<pad>"), ValueError, r"specials must be at least two .*; got \['<pad>'\]"),
+        (
+            lambda: Vocabulary.of(3),
+            TypeError,
+            "Vocabulary.of: texts must be strings or lists of tokens; got 3",
+        ),
+        (lambda: Vocabulary.of([[1]]), TypeError, "Vocabulary.of: texts must be strings; got 1"),
+        (lambda: Vocabulary.of(["ab"], max_size=3), ValueError, "max_size must be at least 4, .*; got 3"),
+        (lambda: Vocabulary.of(["ab"], max_size=4.5), TypeError, "max_size must be an integer .*; got float"),
+        (lambda: Vocabulary.of(["ab"], min_count="2"), TypeError, "min_count must be an integer .*; got str"),
+        (lambda: Vocabulary.of(["ab"], min_freq=2), TypeError, "did you mean min_count?"),
+        (
+            lambda: Vocabulary(["the", "cat"]).encode("the cat"),
+            ValueError,
+            "must be a list .*; got 'the cat', write",
+        ),
+        (lambda: Vocabulary(["the"]).encode([1]), TypeError, "encode: tokens must be strings; got 1"),
+        (lambda: Vocabulary("ab").decode(4), TypeError, "decode: ids must be a list of numbers; got 4"),
+        (
+            lambda: Vocabulary("ab")[["a", "b"]],
+            TypeError,
+            r"a token must be a string; .*; write encode\(tokens\)",
+        ),
+        (lambda: Vocabulary("ab").to_tokens([4]), AttributeError, r"write vocabulary.decode\(ids\)"),
+        (lambda: data.words(["a b"]), TypeError, r"words: text must be a string; got \['a b'\]"),
+    ],
+)
+def test_refusals(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
 
 
 def test_two_specials_are_needed():

@@ -159,10 +159,13 @@ def refusal(
     by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
     variable = [p.kind for p in found]
     named = [p for p in found if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    most = sum(p.kind in by_position for p in named)
+    if kinds.VAR_POSITIONAL in variable:  # which takes the others
+        given = min(given, most)
     words = misfit(
         operation or named_after,
         [(p.name, p.default is kinds.empty) for p in named],
-        None if kinds.VAR_POSITIONAL in variable else sum(p.kind in by_position for p in named),
+        most,
         kinds.VAR_KEYWORD in variable,
         given,
         names,

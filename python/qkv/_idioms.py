@@ -64,6 +64,10 @@ KEYWORDS = _joined(
             "mask_mod",
             "give mask_mod(b, h, q_idx, kv_idx); blocks of it that are empty cost nothing",
         ),
+        ("min_freq", "min_count", "did you mean min_count?"),
+        ("min_freq", "tokens specials", "texts are counted by Vocabulary.of(texts, min_count=)"),
+        ("reserved_tokens special_tokens", "specials", "did you mean specials?"),
+        ("padding_value", "pad_id", "did you mean pad_id?"),
         ("batch_first", "", "the batch always comes first, leave it out"),
         ("need_weights", "", _READ_WEIGHTS),
         ("average_attn_weights", "", "write layer.attention_weights.mean(1)"),
@@ -203,6 +207,13 @@ KEYWORDS = _joined(
 
 # Attributes of objects, by a class of theirs.
 ATTRIBUTES = {
+    "Vocabulary": _said(
+        ("token_to_idx stoi get get_stoi", "", "write vocabulary[token]"),
+        ("idx_to_token itos get_itos lookup_token", "", "write vocabulary.tokens[number]"),
+        ("to_tokens lookup_tokens", "", "write vocabulary.decode(ids), or vocabulary.tokens[number]"),
+        ("lookup_indices to_ids", "", "write vocabulary.encode(tokens)"),
+        ("unk unk_id unk_index", "", "did you mean unknown_id?"),
+    ),
     "Tensor": _joined(
         _said(*((name, "", f"write {instead}") for name, instead in METHODS.items())),
         _said(
@@ -353,6 +364,7 @@ NAMES = _joined(
         ),
         ("model_view", "layer_view", "write layer_view(weights, tokens)"),
         ("float16 bfloat16 float32 float64 int64 int32", "", 'dtypes are NumPy\'s, or names: "NAME"'),
+        ("pad_sequence", "pad", "write pad(sequences, pad_id=0).ids"),
         ("sequence_mask", "", "it is qkv.masks.lengths(valid_lens, max_len)"),
         ("sum mean max min reshape transpose", "", "it is a method: t.NAME(...); np.NAME(t, ...) works, too"),
     ),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import shown
+from ._errors import integer_of, shown
 from ._formulas import array_of, fixed, is_array
 from ._public import publish
 
@@ -140,7 +140,7 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
             f"relative_bias: table must have at least {4 if bidirectional else 2} buckets; got table "
             f"{tuple(table.shape)}"
         )
-    if not _is_number(max_distance) or max_distance <= exact:
+    if not _is_number(max_distance) or not exact < max_distance < math.inf:
         raise ValueError(
             f"relative_bias: max_distance must be above {exact}, the number of buckets of one distance; "
             f"got {shown(max_distance)}"
@@ -195,7 +195,10 @@ def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
     (1, 4, 6, 8)
     """
     products = _array("shaw", "query_times_table", query_times_table, 4, "(B, H, Lq, 2 K + 1)")
-    farthest = _half("shaw", "query_times_table", products)
+    farthest, q_offset = (
+        _half("shaw", "query_times_table", products),
+        integer_of("shaw", "q_offset", q_offset),
+    )
 
     @fixed
     def shaw(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
@@ -244,6 +247,7 @@ def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
         "transformer_xl", "query_times_positions", query_times_positions, 4, "(B, H, Lq, 2 Lk - 1)"
     )
     farthest = _half("transformer_xl", "query_times_positions", products)
+    q_offset = integer_of("transformer_xl", "q_offset", q_offset)
 
     @fixed
     def transformer_xl(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
@@ -296,6 +300,8 @@ def disentangled(
     >>> qkv.scaled_dot_product_attention(q, k, v, scale=24**-0.5, score_mod=formula).shape
     (1, 4, 6, 8)
     """
+    max_distance = integer_of("disentangled", "max_distance", max_distance)
+    q_offset = integer_of("disentangled", "q_offset", q_offset)
     arrays = []
     for name, array in (
         ("content_to_position", content_to_position),

@@ -173,6 +173,26 @@ def test_disentangled():
             "relative_bias: max_distance must be above 2, .*; got None",
         ),
         (
+            lambda: scores.relative_bias(np.zeros((8, 2)), math.nan),
+            ValueError,
+            "relative_bias: max_distance must be above 2, .*; got nan",
+        ),
+        (
+            lambda: scores.shaw(np.ones((1, 1, 2, 3)), q_offset=1.5),
+            TypeError,
+            "shaw: q_offset must be an integer .*; got float",
+        ),
+        (
+            lambda: scores.transformer_xl(np.ones((1, 1, 2, 3)), q_offset=None),
+            TypeError,
+            "transformer_xl: q_offset must be an integer .*; got NoneType",
+        ),
+        (
+            lambda: scores.disentangled(np.ones((1, 1, 2, 4)), np.ones((1, 1, 2, 4)), 2.0),
+            TypeError,
+            "disentangled: max_distance must be an integer .*; got float",
+        ),
+        (
             lambda: scores.relative_bias(np.ones(3)),
             ValueError,
             r"table must be \(num_buckets, H\); got table \(3,\)",

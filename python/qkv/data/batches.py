@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import integer_of, shown
-from .ragged import Ragged, as_array, is_array, is_number, numbers
+from .ragged import Ragged, as_array, check_filling, is_array, is_number, numbers
 
 
 class Padded(NamedTuple):
@@ -119,6 +119,7 @@ class Batches:
         for name, number, least in (("batch_size", batch_size, 1), ("seed", seed, 0)):
             if integer_of("Batches", name, number) < least:
                 raise ValueError(f"Batches: {name} must be at least {least}; got {number}")
+        check_filling("Batches", pad_id)
         if transform is not None and not callable(transform):
             raise TypeError(
                 f"Batches: transform must be a function of (batch, random); got {shown(transform)}"
@@ -181,7 +182,10 @@ class Epoch(Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        owner, place = self._batches, range(len(self))[index]
+        owner, place = self._batches, integer_of("Batches", "index", index)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"Batches: index must be from {-len(self)} to {len(self) - 1}; got {place}")
+        place %= len(self)
         rows = self._order[place]
         batch = tuple(
             Padded(*column.padded(rows, owner.pad_id)) if isinstance(column, Ragged) else column[rows]
@@ -195,7 +199,10 @@ class Epoch(Sequence[Any]):
 def _column(column: Any, name: str) -> NDArray[Any] | Ragged:
     """Give a column of data as what its batches are taken from."""
     if is_array(column):
-        return as_array("Batches", name, column)
+        array = as_array("Batches", name, column)
+        if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+            raise TypeError(f"Batches: {name} must hold numbers; got dtype {array.dtype}")
+        return array
     if len(column) and all(map(is_number, column)):
         return numbers("Batches", name, column)
     return Ragged("Batches", name, column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import integer_of
+from .ragged import count_of
 
 
 def copy_pairs(
@@ -37,14 +37,15 @@ def copy_pairs(
     >>> qkv.data.copy_pairs(2, symbols=3, min_len=2, max_len=4, seed=1)
     [[6, 6, 4], [4, 6, 6]]
     """
-    count, symbols, min_len, max_len, first_id = (
-        integer_of("copy_pairs", name, value)
+    count, symbols, min_len, max_len, first_id, seed = (
+        count_of("copy_pairs", name, value)
         for name, value in (
             ("count", count),
             ("symbols", symbols),
             ("min_len", min_len),
             ("max_len", max_len),
             ("first_id", first_id),
+            ("seed", seed),
         )
     )
     if symbols < 1 or not 1 <= min_len <= max_len:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._errors import integer_of, shown
+from .ragged import count_of
+
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "tr", "ru", "ja")
 FORMATS = ("short", "medium", "long", "full")
 FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
@@ -45,9 +48,9 @@ def date_pairs(
         Number of pairs to train with; days may repeat in other languages and formats.
     held_out : int
         Number of pairs with other days, which no language of the training pairs writes.
-    languages : sequence of str
+    languages : sequence of str, or str
         Of Babel's locales, with the Gregorian calendar.
-    formats : sequence of str
+    formats : sequence of str, or str
         Out of short, medium, long and full.
     seed : int
 
@@ -60,7 +63,7 @@ def date_pairs(
     ImportError
         If Babel is missing.
     ValueError
-        If a format is unknown, or more days are held out than there are.
+        If a format or language is unknown, or more days are held out than there are.
 
     Examples
     --------
@@ -68,6 +71,7 @@ def date_pairs(
     >>> train[0].text, "".join(train[0].target)
     ('Saturday, June 20, 1964', '1964-06-20')
     """
+    languages, formats = ([x] if isinstance(x, str) else list(x) for x in (languages, formats))
     unknown = [f for f in formats if f not in FORMATS]
     if unknown or not formats or not languages:
         raise ValueError(
@@ -75,11 +79,12 @@ def date_pairs(
             f"got formats {list(formats)} and languages {list(languages)}"
         )
     days = (LAST - FIRST).days + 1
-    if not 0 <= held_out < days:
+    count = count_of("date_pairs", "count", count)
+    if not 0 <= integer_of("date_pairs", "held_out", held_out) < days:
         raise ValueError(
             f"date_pairs: held_out must be in 0..{days - 1} because days to train with must be left; got {held_out}"
         )
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(count_of("date_pairs", "seed", seed))
     shuffled = random.permutation(days)
     test = shuffled[:held_out]
     train = shuffled[held_out + np.arange(count) % (days - held_out)]
@@ -98,7 +103,12 @@ def date_pairs(
 
 def _babel(languages: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     core, dates = babel("date_pairs", "babel.core"), babel("date_pairs", "babel.dates")
-    return dates, {language: core.Locale.parse(language) for language in languages}
+    try:
+        return dates, {language: core.Locale.parse(language) for language in languages}
+    except (ValueError, TypeError, core.UnknownLocaleError) as error:
+        raise ValueError(
+            f"date_pairs: languages must be locales that Babel knows, such as en; got {shown(languages)}"
+        ) from error
 
 
 def babel(operation: str, module: str) -> Any:

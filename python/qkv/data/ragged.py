@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import shown
+from .._errors import integer_of, shown
 
 
 def is_array(x: Any) -> bool:
@@ -21,6 +21,20 @@ def is_array(x: Any) -> bool:
 def is_number(x: Any) -> bool:
     """Whether `x` is one number, of Python or of an array library."""
     return isinstance(x, Real) or getattr(x, "shape", None) == ()
+
+
+def count_of(operation: str, name: str, value: Any) -> int:
+    """Give an argument that is a whole number of at least 0."""
+    number = integer_of(operation, name, value)
+    if number < 0:
+        raise ValueError(f"{operation}: {name} must be at least 0; got {number}")
+    return number
+
+
+def check_filling(operation: str, pad_id: Any) -> None:
+    """Refuse what is no number to fill sequences up with."""
+    if not is_number(pad_id):
+        raise TypeError(f"{operation}: pad_id must be a number; got {shown(pad_id)}")
 
 
 def as_array(operation: str, name: str, x: Any) -> NDArray[Any]:
@@ -95,15 +109,14 @@ class Ragged:
         """Give some sequences under each other, filled up with `pad_id` (rows with zeros), and their lengths."""
         rows = np.asarray(rows, np.int64)
         entries, lens = self._entries, self.lens[rows]
-        if not is_number(pad_id):
-            raise TypeError(f"{self._operation}: pad_id must be a number; got {shown(pad_id)}")
+        check_filling(self._operation, pad_id)
         fill: float = 0 if entries.ndim == 2 else pad_id
         if entries.dtype == np.int64:
             if not float(fill).is_integer():
                 raise ValueError(
                     f"{self._operation}: pad_id must be an integer because the sequences hold integers; got {fill}"
                 )
-            fill = int(fill)
+            fill = integer_of(self._operation, "pad_id", int(fill))
         table = np.full((len(rows), int(lens.max(initial=0)), *entries.shape[1:]), fill, entries.dtype)
         for row, start, n in zip(table, self._starts[rows], lens, strict=True):
             row[:n] = entries[start : start + n]

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._errors import shown
 from .dates import babel
+from .ragged import count_of
 from .templates import ADJECTIVES, NAMES, NUMBERS, PAIRS, PLACES, TAGGED, TAGS, TOPICS
 
 TASKS = ("topic", "tagging", "contradiction")
@@ -86,7 +87,8 @@ def task(name: str, count: int = 2000, *, held_out: int = 500, seed: int = 0) ->
     if name not in makers:
         raise ValueError(f"task: name must be one of {', '.join(TASKS)}; got {shown(name)}")
     labels, make = makers[name]
-    random = np.random.default_rng([seed, TASKS.index(name)])
+    count, held_out = count_of("task", "count", count), count_of("task", "held_out", held_out)
+    random = np.random.default_rng([count_of("task", "seed", seed), TASKS.index(name)])
     wanted = count + held_out
     found: dict[tuple[str, ...], Example] = {}
     for _ in range(20 * wanted + 1000):

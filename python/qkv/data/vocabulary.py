@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from .._errors import integer_of, shown
+from .._errors import integer_of, shown, unknown_attribute
 from .ragged import as_array, is_array
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"
@@ -30,7 +31,17 @@ def words(text: str) -> list[str]:
     >>> qkv.data.words("It's 5 o'clock.")
     ['it', "'", 's', '5', 'o', "'", 'clock', '.']
     """
+    if not isinstance(text, str):
+        raise TypeError(f"words: text must be a string; got {shown(text)}")
     return _WORD.findall(text.lower())
+
+
+def _strings(operation: str, name: str, tokens: Any) -> list[str]:
+    found = list(tokens) if isinstance(tokens, Iterable) else [tokens]
+    for token in found:
+        if not isinstance(token, str):
+            raise TypeError(f"{operation}: {name} must be strings; got {shown(token)}")
+    return found
 
 
 class Vocabulary:
@@ -55,6 +66,8 @@ class Vocabulary:
     ------
     ValueError
         If there are fewer than two specials, or two are the same.
+    TypeError
+        If a token is no string.
 
     Examples
     --------
@@ -66,13 +79,14 @@ class Vocabulary:
     """
 
     def __init__(self, tokens: Iterable[str], specials: Sequence[str] = (PAD, UNKNOWN, START, END)) -> None:
+        specials = [specials] if isinstance(specials, str) else _strings("Vocabulary", "specials", specials)
         if len(specials) < 2 or len(set(specials)) < len(specials):
             raise ValueError(
                 "Vocabulary: specials must be at least two different ones, for padding and for unknown tokens; "
-                f"got {shown(list(specials))}"
+                f"got {shown(specials)}"
             )
         self.specials = tuple(specials)
-        self.tokens = list(dict.fromkeys((*specials, *tokens)))
+        self.tokens = list(dict.fromkeys((*specials, *_strings("Vocabulary", "tokens", tokens))))
         self.pad_id, self.unknown_id = 0, 1
         self._ids = {token: number for number, token in enumerate(self.tokens)}
 
@@ -106,12 +120,19 @@ class Vocabulary:
         >>> qkv.data.Vocabulary.of(["abba", "ab"], specials=("_", "?")).tokens
         ['_', '?', 'a', 'b']
         """
-        counts = Counter(token for text in texts for token in text)
+        min_count = integer_of("Vocabulary.of", "min_count", min_count)
+        if max_size is not None and integer_of("Vocabulary.of", "max_size", max_size) < len(specials):
+            raise ValueError(
+                f"Vocabulary.of: max_size must be at least {len(specials)}, the number of specials; got {max_size}"
+            )
+        if not isinstance(texts, Iterable):
+            raise TypeError(f"Vocabulary.of: texts must be strings or lists of tokens; got {shown(texts)}")
+        counts = Counter(token for text in texts for token in _strings("Vocabulary.of", "texts", text))
         for special in specials:
             counts.pop(special, None)
         kept = [t for t, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= min_count]
         if max_size is not None:
-            kept = kept[: max(max_size - len(specials), 0)]
+            kept = kept[: max_size - len(specials)]
         return cls(kept, specials)
 
     def encode(self, tokens: Iterable[str], *, start: bool = False, end: bool = False) -> list[int]:
@@ -120,9 +141,17 @@ class Vocabulary:
         Raises
         ------
         ValueError
-            If the vocabulary has no start or end.
+            If the vocabulary has no start or end, or a text is given where all tokens are longer than one character.
+        TypeError
+            If a token is no string.
         """
-        ids = [self._ids.get(token, self.unknown_id) for token in tokens]
+        own = self.tokens[len(self.specials) :]
+        if isinstance(tokens, str) and tokens and own and all(len(token) > 1 for token in own):
+            raise ValueError(
+                f"encode: tokens must be a list because a text is one of characters, and this vocabulary has none; "
+                f"got {shown(tokens)}, write qkv.data.words(text)"
+            )
+        ids = [self._ids.get(token, self.unknown_id) for token in _strings("encode", "tokens", tokens)]
         before, after = [self._special(2)] if start else [], [self._special(3)] if end else []
         return [*before, *ids, *after]
 
@@ -144,6 +173,8 @@ class Vocabulary:
         """
         start, end = (place if place < len(self.specials) else -1 for place in (2, 3))
         tokens = []
+        if not isinstance(ids, Iterable):
+            raise TypeError(f"decode: ids must be a list of numbers; got {shown(ids)}")
         for number in as_array("decode", "ids", ids).tolist() if is_array(ids) else ids:
             number = integer_of("decode", "ids", number)
             if not 0 <= number < len(self):
@@ -161,7 +192,14 @@ class Vocabulary:
         ------
         KeyError
             If the vocabulary does not have it.
+        TypeError
+            If it is no string.
         """
+        if not isinstance(token, str):
+            raise TypeError(
+                f"Vocabulary: a token must be a string; got {shown(token)}; write encode(tokens) for several, "
+                "tokens[number] for that of a number"
+            )
         return self._ids[token]
 
     def __contains__(self, token: object) -> bool:
@@ -172,6 +210,9 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        raise unknown_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} tokens: {' '.join(map(repr, self.tokens[:8]))}{' ...' * (len(self) > 8)})"

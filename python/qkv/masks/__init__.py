@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from .._errors import shown
+from .._errors import integer_of, shown
 from .._public import publish
 
 __all__ = ["attention", "causal", "formulas", "lengths", "padding", "window"]
@@ -96,7 +96,7 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
     ValueError
         If `ids` is not (B, L).
     TypeError
-        If the ids are not integers.
+        If the ids or `pad_id` are not integers.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
         raise ValueError(
             f"padding: ids must be (B, L) because a batch of sentences is meant; got {tokens.shape}"
         )
-    mask: Mask = tokens != pad_id
+    mask: Mask = tokens != integer_of("padding", "pad_id", pad_id)
     return mask[:, None, None] if heads_axis else mask
 
 
