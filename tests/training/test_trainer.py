@@ -275,6 +275,20 @@ class TestProgress:
             ),
             "schedule must be of the given optimizer",
         ),
+        (lambda: linear(evaluate_every=2), "evaluate_every must be given with evaluate .*; got it alone"),
+        (lambda: linear(stop_when=lambda m: True), "stop_when must be given with evaluate .*; got it alone"),
+        (
+            lambda: linear(lambda model, rows: model(X[rows])).fit(ROWS, steps=1),
+            r"loss must return a Tensor of one number, .*; got a Tensor \(6, 1\)",
+        ),
+        (
+            lambda: linear(lambda model, rows: (model(X[rows]).sum(), -6)).fit(ROWS, steps=1),
+            "loss must return a count of at least 0; got -6",
+        ),
+        (
+            lambda: linear(lambda model, rows: (model(X[rows]).sum(), "six")).fit(ROWS, steps=1),
+            "loss must return a count of at least 0; got 'six'",
+        ),
         (lambda: linear().fit(ROWS), "epochs or steps must be given .*; got neither"),
         (lambda: linear().fit(ROWS, epochs=-1), "epochs must be an integer of at least 1; got -1"),
         (lambda: linear().fit(ROWS, steps=0), "steps must be an integer of at least 1; got 0"),
@@ -293,6 +307,18 @@ def test_rejections(make, words):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: training.Trainer(None, None, print), "Trainer: model must be a module; got None"),
+        (
+            lambda: training.Trainer(nn.Linear(3, 1), optim.SGD, print),
+            "Trainer: optimizer must be one of qkv.optim; got type",
+        ),
+        (lambda: linear("mse"), "Trainer: loss must be a function; got 'mse'"),
+        (lambda: linear(evaluate=3), "Trainer: evaluate must be a function; got 3"),
+        (lambda: linear(max_grad_norm="1"), "Trainer: max_grad_norm must be a number; got '1'"),
+        (
+            lambda: linear(evaluate=lambda model: 0.5).fit(ROWS, epochs=1),
+            "Trainer.fit: evaluate must return a dict of numbers; got 0.5",
+        ),
         (
             lambda: linear(lambda model, rows: None).fit(ROWS, steps=1),
             "^Trainer.fit: loss must return a Tensor, or a Tensor and a count, .*; got None$",

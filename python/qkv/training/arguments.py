@@ -13,7 +13,9 @@ from .one_process import OneProcess
 
 def check_parts(model: Any, optimizer: Any, schedule: Any) -> None:
     """Refuse an optimizer of another model and a schedule of another optimizer."""
-    if not hasattr(optimizer, "param_groups"):
+    if not hasattr(model, "named_parameters") or isinstance(model, type):
+        raise TypeError(f"Trainer: model must be a module; got {shown(model)}")
+    if not hasattr(optimizer, "param_groups") or isinstance(optimizer, type):
         raise TypeError(f"Trainer: optimizer must be one of qkv.optim; got {shown(optimizer)}")
     if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
         raise ValueError(
@@ -52,6 +54,18 @@ def team_of(
     return DataParallel(comm, split, sharded, zero, reduce_dtype)
 
 
+def check_functions(loss: Any, evaluate: Any, stop_when: Any, evaluate_every: Any) -> None:
+    """Refuse what cannot be called, and what acts after evaluations where there are none."""
+    for name, function in (("loss", loss), ("evaluate", evaluate), ("stop_when", stop_when)):
+        if not callable(function) and (function is not None or name == "loss"):
+            raise TypeError(f"Trainer: {name} must be a function; got {shown(function)}")
+    for name, value in (("evaluate_every", evaluate_every), ("stop_when", stop_when)):
+        if evaluate is None and value is not None:
+            raise ValueError(
+                f"Trainer: {name} must be given with evaluate because it follows its calls; got it alone"
+            )
+
+
 def check_count(name: str, value: int | None) -> None:
     """Refuse what is no count."""
     if value is not None and (
@@ -60,8 +74,10 @@ def check_count(name: str, value: int | None) -> None:
         raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")
 
 
-def check_norm(max_grad_norm: float | None) -> None:
+def check_norm(max_grad_norm: Any) -> None:
     """Refuse a norm to which nothing can be clipped."""
+    if max_grad_norm is not None and not isinstance(max_grad_norm, (int, float, np.number)):
+        raise TypeError(f"Trainer: max_grad_norm must be a number; got {shown(max_grad_norm)}")
     if max_grad_norm is not None and not max_grad_norm > 0:
         raise ValueError(
             f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; got {max_grad_norm}"

@@ -19,7 +19,7 @@ from ..distributed.buckets import Buckets
 from ..distributed.communicator import Ranks, check, own
 from ..distributed.trace import span
 from ..random import get_rng_state, set_rng_state
-from .one_process import Means, OneProcess, check_finite, is_share, loss_of
+from .one_process import Means, OneProcess, check_finite, check_metrics, is_share, loss_of
 from .zero import Zero
 
 T = TypeVar("T")
@@ -180,6 +180,7 @@ class DataParallel(OneProcess):
             self._zero.keep_own(self.comm, optimizer)
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        check_metrics(found)
         shares = {name: tuple(map(float, value)) for name, value in found.items() if is_share(value)}
         everywhere = self.comm.allgather(shares, "evaluation")
         sums = {name: tuple(np.sum([other[name] for other in everywhere], axis=0)) for name in shares}

@@ -85,9 +85,16 @@ class OneProcess:
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """Give the numbers of an evaluation, in which a pair is a sum and a count."""
+        check_metrics(found)
         return {
             name: plain(value[0] / value[1] if is_share(value) else value) for name, value in found.items()
         }
+
+
+def check_metrics(found: Any) -> None:
+    """Refuse an evaluation that is no dict."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"Trainer.fit: evaluate must return a dict of numbers; got {shown(found)}")
 
 
 def is_share(value: Any) -> bool:
@@ -137,7 +144,20 @@ def loss_of(trainer: Any, batch: Any) -> tuple[Any, float | None, Mapping[str, A
             "Trainer.fit: loss must return a Tensor, or a Tensor and a count, because gradients come from it; "
             f"got {shown(given)}"
         )
-    return parts[0], float(parts[1]) if len(parts) == 2 else None, logged
+    if math.prod(parts[0].shape) != 1:
+        raise ValueError(
+            f"Trainer.fit: loss must return a Tensor of one number, such as its mean or its sum and a count; got a "
+            f"Tensor {tuple(parts[0].shape)}"
+        )
+    if len(parts) == 1:
+        return parts[0], None, logged
+    try:
+        count = float(parts[1])
+    except (TypeError, ValueError):
+        count = math.nan
+    if not 0 <= count < math.inf:
+        raise ValueError(f"Trainer.fit: loss must return a count of at least 0; got {shown(parts[1])}")
+    return parts[0], count, logged
 
 
 def check_finite(trainer: Any, total: float, value: Any) -> None:

@@ -14,7 +14,7 @@ from .._errors import shown
 from ..gradients import no_grad
 from ..optim import ReduceLROnPlateau
 from . import state
-from .arguments import check_count, check_norm, check_parts, team_of
+from .arguments import check_count, check_functions, check_norm, check_parts, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
@@ -155,6 +155,7 @@ class Trainer:
         check_norm(max_grad_norm)
         self._team = team_of(comm, split, sharded, zero, reduce_dtype)
         check_parts(model, optimizer, schedule)
+        check_functions(loss, evaluate, stop_when, evaluate_every)
         if evaluate is None and monitor not in (None, LOSS):
             raise ValueError(
                 f"Trainer: monitor must be {LOSS} without evaluate because only it is measured; got {shown(monitor)}"
