@@ -307,7 +307,10 @@ def test_rejections(make, words):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: training.Trainer(None, None, print), "Trainer: model must be a module; got None"),
+        (
+            lambda: training.Trainer(None, linear().optimizer, print),
+            "Trainer: model must be a module; got None",
+        ),
         (
             lambda: training.Trainer(nn.Linear(3, 1), optim.SGD, print),
             "Trainer: optimizer must be one of qkv.optim; got type",

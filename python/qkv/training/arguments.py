@@ -13,10 +13,10 @@ from .one_process import OneProcess
 
 def check_parts(model: Any, optimizer: Any, schedule: Any) -> None:
     """Refuse an optimizer of another model and a schedule of another optimizer."""
-    if not hasattr(model, "named_parameters") or isinstance(model, type):
-        raise TypeError(f"Trainer: model must be a module; got {shown(model)}")
     if not hasattr(optimizer, "param_groups") or isinstance(optimizer, type):
         raise TypeError(f"Trainer: optimizer must be one of qkv.optim; got {shown(optimizer)}")
+    if not hasattr(model, "named_parameters") or isinstance(model, type):
+        raise TypeError(f"Trainer: model must be a module; got {shown(model)}")
     if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
         raise ValueError(
             "Trainer: schedule must be of the given optimizer because it sets its learning rate; "
