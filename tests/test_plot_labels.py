@@ -87,6 +87,18 @@ def test_matrices_of_different_height_have_their_own_rows():
     assert [ax.get_ylim() for ax in axes] == [(2.5, -0.5), (4.5, -0.5)]
 
 
+def test_refusals():
+    with pytest.raises(
+        ValueError, match="show_heatmaps: xticks must have 2 entries, one for each column; got 5"
+    ):
+        plot.show_heatmaps(np.ones((1, 1, 2, 2)), xticks=5)
+    with pytest.raises(ValueError, match="training_curve: smooth must be at least 1; got 0"):
+        plot.training_curve([1.0, 2.0], smooth=0)
+    with pytest.raises(TypeError, match=r"training_curve: smooth must be an integer .*; got float"):
+        plot.training_curve([1.0, 2.0], smooth=1.5)
+    assert not plt.get_fignums()
+
+
 def test_one_update_is_a_point():
     assert plot.training_curve([1.0])[1].lines[0].get_marker() == "o"
     assert plot.training_curve([1.0, 0.5])[1].lines[0].get_marker() == "None"

@@ -188,7 +188,7 @@ def test_without_heads():
     zero = {"layers.0.self_attn.heads": lambda h: h * np.array([1.0, 0.0, 1.0])[:, None, None]}
     with look.change(model, zero):
         expected = np.asarray(model(IDS))
-    for heads in ({0: [1]}, {-2: [-2]}, {"layers.0.self_attn": [1]}, {0: 1}):
+    for heads in ({0: [1]}, {-2: [-2]}, {"layers.0.self_attn": [1]}, {0: 1}, {0: np.int64(1)}):
         with look.without_heads(model, heads):
             close(model(IDS), expected)
             r = look.record(model, IDS, keep=("heads",))
@@ -229,6 +229,8 @@ def test_what_is_refused():
     ):
         look.change(twice, {"0.output": abs, "1.output": abs})
     model = made(MODELS["CausalLM"][0]())
+    with pytest.raises(TypeError, match=r"without_heads: heads must be integers; got None"):
+        look.without_heads(model, {0: None})
     with pytest.raises(IndexError, match=r"without_heads: layers must be from -2 to 1; got 2"):
         look.without_heads(model, {2: [0]})
     with pytest.raises(

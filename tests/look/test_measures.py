@@ -223,6 +223,8 @@ def test_importance_refuses():
         ValueError, match=r'importance: method must be "gradient" or "ablation"; got \'other\''
     ):
         look.importance(model, lambda y: y.sum(), x, method="other")
+    with pytest.raises(TypeError, match=r"importance: loss must be a function of the output; got 3"):
+        look.importance(model, 3, x)
     with pytest.raises(ValueError, match=r"importance: model must have an attention; got Linear"):
         look.importance(nn.Linear(3, 3), lambda y: y.sum(), np.ones((2, 3)))
 

@@ -139,7 +139,7 @@ def without_heads(model: Any, heads: Mapping[int | str, Iterable[int]]) -> Chang
     off: dict[str, tuple[Part, set[int]]] = {}
     for layer, given in heads.items():
         path, part = _attention(names, layer)
-        wanted = [given] if isinstance(given, int) else list(given)
+        wanted = list(given) if np.iterable(given) else [given]
         for head in wanted:
             if isinstance(head, bool) or not hasattr(head, "__index__"):
                 raise TypeError(f"without_heads: heads must be integers; got {shown(head)}")

@@ -59,6 +59,8 @@ def importance(
     """
     if method not in ("gradient", "ablation"):
         raise ValueError(f'importance: method must be "gradient" or "ablation"; got {shown(method)}')
+    if not callable(loss):
+        raise TypeError(f"importance: loss must be a function of the output; got {shown(loss)}")
     names = Names("importance", model)
     layers = names.attentions
     if not layers:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,10 +106,9 @@ def check_number(
     operation: str, name: str, given: Sequence[Any] | None, wanted: int, each: str = "panel or line"
 ) -> None:
     """Refuse a sequence that has not one entry for each of `wanted` things."""
-    if given is not None and len(given) != wanted:
-        raise ValueError(
-            f"{operation}: {name} must have {wanted} entries, one for each {each}; got {len(given)}"
-        )
+    count = len(given) if hasattr(given, "__len__") else shown(given)
+    if given is not None and count != wanted:
+        raise ValueError(f"{operation}: {name} must have {wanted} entries, one for each {each}; got {count}")
 
 
 def check_ticks(operation: str, name: str, given: Sequence[Any] | None, wanted: int) -> None:
