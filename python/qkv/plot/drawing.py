@@ -106,8 +106,10 @@ def check_number(
     operation: str, name: str, given: Sequence[Any] | None, wanted: int, each: str = "panel or line"
 ) -> None:
     """Refuse a sequence that has not one entry for each of `wanted` things."""
+    if given is None:
+        return
     count = len(given) if hasattr(given, "__len__") else shown(given)
-    if given is not None and count != wanted:
+    if count != wanted:
         raise ValueError(f"{operation}: {name} must have {wanted} entries, one for each {each}; got {count}")
 
 
