@@ -235,8 +235,8 @@ struct WeightDropout {
   Index first_matrix = 0;  // where this process's matrices begin among those that the stream is for
   Array keep;              // boolean, broadcasts to the weights; replaces the stream
 };
-// dropout_keep without dropout would be ignored.
-void check_keep_is_used(const char* operation, double p);
+// The probability; dropout_keep without one would be ignored.
+void check_dropout(const AttentionOptions& options);
 // Checks and, where a stream is needed and the options have no key, draws that.
 WeightDropout weight_dropout(const AttentionOptions& options, const Shape& weights);
 Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)

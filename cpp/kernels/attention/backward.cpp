@@ -61,7 +61,8 @@ template <class T> struct GradientTile {
 
   // The part that holds a whole panel, or null.
   const StepPart* whole(Index i) const {
-    const bool one = step[i].count == 1 && step[i].part[0].vectors == kMaxVectors;
+    const StepPart& part = step[i].part[0];
+    const bool one = step[i].count == 1 && part.vectors == kMaxVectors && !part.has_stairs();
     return one && panel[i].rows.rows == kPanelWidth<T> ? step[i].part : nullptr;
   }
 };
@@ -76,7 +77,7 @@ void add_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const Gradien
   const Index at = from * width + lane, row = i * kPanelWidth<T> + lane, jump = kTileElements<T>;
   const auto add = [&](T* sum, Index size, const T* weights, const T* rows) {
     add_product<T>({StoreMode::accumulate, sum + first * size, size, nullptr, weights + at, width, rows + row * size,
-                    size, depth, groups, jump, depth * size},
+                    size, depth, nullptr, groups, jump, depth * size},
                    to - from, size, tile.skip_queries);
   };
   add(sums.dvalue, sums.value_width, scratch.tiles.scores, sums.dout);
@@ -91,9 +92,10 @@ void add_step_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const Gr
     const RowBlock<T>& rows = tile.panel[i].rows;
     for (Index at = 0; at < tile.step[i].count; ++at) {
       const StepPart& part = tile.step[i].part[at];
-      const Index lane = part.vector * kLanes<T>, lanes = part.vectors * kLanes<T>;
-      add_to_keys(sums, scratch, tile, i, 1, lane, lane + lanes < rows.rows ? lanes : rows.rows - lane, part.from,
-                  part.to, origin);
+      part.each_stair([&](Index v, Index count, Index from, Index to) {
+        const Index lane = v * kLanes<T>, lanes = at_most(count * kLanes<T>, rows.rows - lane);
+        add_to_keys(sums, scratch, tile, i, 1, lane, lanes, from, to, origin);
+      });
     }
   }
   for (Index begin = 0, end; begin < kBlockKeys; begin = end) {
@@ -130,7 +132,7 @@ void run_panel(GradientScratch<T>& scratch, KeyStep& step, const GradientBlock<T
     const Index lane = part.vector * kLanes<T>, at = part.from * width + lane;
     const auto multiply = skip_keys ? multiply_skipping<T> : multiply_transposed<T>;
     multiply({StoreMode::accumulate, scratch.dquery + lane, width, nullptr, rows.key(key + part.from), p.key.position,
-              scratch.dscores + at, width, part.keys()},
+              scratch.dscores + at, width, part.keys(), part.has_stairs() ? part.keys_of + part.vector : nullptr},
              p.key_size, part.vectors, scratch.tiles.queue, nullptr);
   }
 }

@@ -14,8 +14,8 @@ void reduce_lines(T* value, const T* tile, const KeyStep& step, const RowBlock<T
   for (Index v = 0; v < rows.vectors; ++v) store(value + v * kLanes<T>, Vec<T>{});
   for (Index i = 0; i < step.count; ++i) {
     const StepPart& part = step.part[i];
-    const Index begin = from > part.from ? from : part.from, end = to < part.to ? to : part.to;
     for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
+      const Index begin = at_least(from, part.from), end = at_most(to, part.from + part.keys_of[v]);
       const T* line = tile + begin * rows.width + v * kLanes<T>;
       Vec<T> x[4] = {};
       Index j = begin;

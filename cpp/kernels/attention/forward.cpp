@@ -37,6 +37,7 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
   const RowBlock<T>& rows = panel.rows;
   const AttentionProblem<T>& p = *rows.problem;
   const Index width = rows.width;
+  if (kind != Values::finite) zero_outside(scores, step, rows);
   const T* weights = scores;
   T* changed = deferred != nullptr ? scratch.tiles.scratch : scores;
   if (drops(p)) {
@@ -63,7 +64,7 @@ void add_values(Panel<T>& panel, ForwardScratch<T>& scratch, const KeyStep& step
     const Index lane = part.vector * kLanes<T>;
     if (kind == Values::finite)
       multiply_transposed<T>({panel.begin(part), panel.out + lane, width, factor + lane, values, p.value.position,
-                              w + lane, width, part.keys()},
+                              w + lane, width, part.keys(), part.has_stairs() ? part.keys_of + part.vector : nullptr},
                              p.value_size, part.vectors, &scratch.queue, deferred);
     else add_any_values(panel, scratch, part, values, w + lane, factor, panel.begin(part));
   }
@@ -170,7 +171,7 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       for (Index at = 0; !sparse && at < panel.step.count; ++at) {
         const StepPart& part = panel.step.part[at];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
-          weigh(panel, v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>, part.keys());
+          weigh(panel, v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>, part.keys_of[v]);
       }
       if (by_columns) columns[i].leave(panel.rows, panel.softmax, panel.step, panel.scores, key, n);
       if (kept == nullptr || !visited) continue;

@@ -34,16 +34,11 @@ template <class T> struct ForwardScratch {
   ForwardScratch(T* memory, const AttentionResult<T>& result, const AttentionProblem<T>& p) {
     const bool weights = keeps_weights(result, p);
     panels = memory;
-    tiles.scratch = panels + panel_elements(p) * panels_of(weights);
-    tiles.allowed = reinterpret_cast<uint8_t*>(tiles.scratch + kTileElements<T>);
     tiles.second = nullptr;
-    tiles.queue = &queue;
-    tiles.formula = tiles.scratch + 2 * kTileElements<T>;
-    T* rest = tiles.formula + formula_scratch(p);
+    T* rest = tiles.place(panels + panel_elements(p) * panels_of(weights), formula_scratch(p), queue);
     kept = weights ? rest : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
     columns = sparse = rest;
-    queue.clear();
   }
   static Index elements(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
     const bool weights = keeps_weights(result, p);

@@ -46,10 +46,14 @@ static inline KeyRange keys_at(const KeyRules& rules, Index position, Index leng
   return {at_most(low, high), high};
 }
 
+// Of so many keys those that valid_lens leaves to a query.
+static inline Index length_of(const KeyRules& rules, Index batch, Index query, Index keys) {
+  if (rules.valid_lens == nullptr) return keys;
+  return static_cast<Index>(rules.valid_lens[batch * rules.valid_batch + query * rules.valid_query]);
+}
+
 static inline KeyRange keys_of(const KeyRules& rules, Index batch, Index query, Index keys) {
-  if (rules.valid_lens != nullptr)
-    keys = static_cast<Index>(rules.valid_lens[batch * rules.valid_batch + query * rules.valid_query]);
-  return keys_at(rules, query_position(rules, batch, query), keys);
+  return keys_at(rules, query_position(rules, batch, query), length_of(rules, batch, query, keys));
 }
 
 // Whether queries of one batch entry may see different keys.

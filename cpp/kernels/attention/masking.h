@@ -87,14 +87,16 @@ constexpr Index time_of_key(Index vectors) {
   return kRegisters == 32 ? of_32_registers[vectors] : of_16_registers[vectors];
 }
 
-// The smallest part that holds those of the vectors [begin, end).
-inline StepPart joined(const StepPart* each, Index begin, Index end) {
+// The smallest part that holds those of the vectors [begin, end), in stairs if their keys end one after the other.
+inline StepPart joined(const StepPart* each, Index begin, Index end, bool stairs) {
+  constexpr Index least = 8;  // keys of a stair
   StepPart all = each[begin];
   all.vectors = end - begin;
   bool same = true;
   for (Index v = begin + 1; v < end; ++v) {
     const StepPart& next = each[v];
     same &= next.from == all.from && next.to == all.to;
+    stairs &= next.from == all.from && next.to >= all.to;
     all.masked |= next.masked;
     if (next.keys() <= 0) continue;
     const bool empty = all.keys() <= 0;
@@ -102,28 +104,28 @@ inline StepPart joined(const StepPart* each, Index begin, Index end) {
     all.to = empty || next.to > all.to ? next.to : all.to;
   }
   all.masked |= !same;
+  for (Index v = end - 1, last = all.to; v >= begin; all.keys_of[v--] = last - all.from)
+    if (stairs && each[v].to <= last - least) last = each[v].to;
   return all;
 }
 
 // Joins neighbouring vectors to the parts that take least time. Few rows stay together.
 template <class T> void join_parts(KeyStep& step, const StepPart* each, const RowBlock<T>& block) {
-  Index time[kMaxVectors + 1] = {}, begin[kMaxVectors + 1] = {};  // of the best parts of the first vectors; of the last
-  for (Index end = 1; end <= block.vectors; ++end)
-    for (Index from = 0; from < end; ++from) {
-      const Index keys = joined(each, from, end).keys();
-      const Index total = time[from] + (keys > 0 ? keys * time_of_key(end - from) : 0);
-      if (from > 0 && (total >= time[end] || block.is_decode())) continue;
-      time[end] = total;
-      begin[end] = from;
+  // A formula's program and decoding run on all pairs of a part.
+  const bool stairs = block.problem->formula == nullptr && !block.is_decode();
+  Index time[kMaxVectors + 1] = {}, next[kMaxVectors];  // of the best parts of the vectors from here on; of the second
+  for (Index from = block.vectors - 1; from >= 0; --from)
+    for (Index end = block.vectors; end > from; --end) {
+      Index total = time[end];
+      joined(each, from, end, stairs).each_stair([&](Index, Index count, Index first, Index last) {
+        total += (last - first) * time_of_key(count);
+      });
+      if (end < block.vectors && (total >= time[from] || block.is_decode())) continue;
+      time[from] = total;
+      next[from] = end;
     }
-  StepPart backwards[kMaxVectors];
-  Index found = 0;
-  for (Index end = block.vectors; end > 0; end = begin[end]) {
-    const StepPart part = joined(each, begin[end], end);
-    if (part.keys() > 0) backwards[found++] = part;
-  }
-  step.count = found;
-  for (Index i = 0; i < found; ++i) step.part[i] = backwards[found - 1 - i];
+  for (Index from = 0; from < block.vectors; from = next[from])
+    if (const StepPart part = joined(each, from, next[from], stairs); part.keys() > 0) step.part[step.count++] = part;
 }
 
 // Bytes of a vector of rows, 0 where a pair is excluded.
@@ -167,7 +169,7 @@ void allow_limits(uint8_t* allowed, const StepPart& part, const RowBlock<T>& blo
 template <class T>
 void narrow_by_formula(StepPart* each, const ScoreTiles<T>& tiles, const RowBlock<T>& block, Index key) {
   const AttentionProblem<T>& p = *block.problem;
-  const StepPart all = joined(each, 0, block.vectors);
+  const StepPart all = joined(each, 0, block.vectors, false);
   if (all.keys() <= 0) return;
   run_formula(p.formula->mask, 0, p.formula->mask.count, {tiles.scratch, tiles.second, tiles.formula, nullptr}, all,
               block, key);
@@ -223,9 +225,9 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
     StepPart& part = each[v];
     part = {v, 1, 0, n, fill_scores};
     if (!p.fill) {
-      part.from = clamped(block.any_low[v] - key, 0, n);
+      part.from = clamped(block.any[v].low - key, 0, n);
       if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
-      part.to = clamped(block.any_high[v] - key, part.from, n);
+      part.to = clamped(block.any[v].high - key, part.from, n);
     }
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);
     if (p.bias.data != nullptr && !p.fill) narrow_by_bias(part, block, key);
@@ -236,7 +238,7 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
     StepPart& part = step.part[i];
     bool limited = false;
     for (Index v = part.vector; v < part.vector + part.vectors; ++v)
-      limited |= key + part.from < block.all_low[v] || key + part.to > block.all_high[v];
+      limited |= key + part.from < block.all[v].low || key + part.to > block.all[v].high;
     const bool by_mask = part.masked && p.mask.data != nullptr, by_tile = part.masked && by_formula;
     part.masked |= limited;
     if (by_mask) bytes_from_rows(allowed, p.mask, block, part, key);

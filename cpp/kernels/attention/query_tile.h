@@ -42,9 +42,9 @@ template <class T> struct RowBlock {
   // Keys that causal order, window and lengths leave to each row: [low, high), empty if low == high.
   Index low[kPanelWidth<T>], high[kPanelWidth<T>];
   // For the rows of each vector: the union of these and their intersection.
-  Index any_low[kMaxVectors], any_high[kMaxVectors], all_low[kMaxVectors], all_high[kMaxVectors];
-  Index first,
-      last;  // keys to visit, in whole steps: those of the union for all rows, all keys if excluded ones are filled
+  KeyRange any[kMaxVectors], all[kMaxVectors];
+  // Keys to visit, in whole steps: those of the union for all rows, all keys if excluded ones are filled.
+  Index first, last;
   bool same_head;  // all rows belong to one head
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
   // Panels of at most this many rows read keys and values feature by feature (decode.h).
@@ -75,8 +75,15 @@ template <class T> void load_queries(T* queries, const RowBlock<T>& block) {
 struct StepPart {
   Index vector, vectors;
   Index from, to;
-  bool masked;  // some of these pairs are excluded
+  bool masked;                 // some of these pairs are excluded
+  Index keys_of[kMaxVectors];  // of each vector of the panel: so many from `from` on, ascending; others are in no part
   Index keys() const { return to - from; }
+  bool has_stairs() const { return keys_of[vector] < keys(); }
+  // f(v, count, begin, end) for the keys [begin, end) of the last `count` vectors, from v on.
+  template <class F> void each_stair(F f) const {
+    for (Index v = vector, begin = from; v < vector + vectors; begin = at_least(begin, from + keys_of[v++]))
+      if (begin < from + keys_of[v]) f(v, vector + vectors - v, begin, from + keys_of[v]);
+  }
 };
 
 // Leaves out keys at both ends that do not count.
@@ -92,8 +99,11 @@ struct KeyStep {
   Index count;
   StepPart part[kMaxVectors];
   // Whether the parts are all pairs.
-  bool whole(Index vectors) const { return count == 1 && part[0].vectors == vectors && part[0].keys() == n; }
+  bool whole(Index vectors) const { return count == 1 && part[0].vectors == vectors && part[0].keys_of[0] == n; }
 };
+
+// Elements of T in one tile.
+template <class T> constexpr Index kTileElements = kBlockKeys * kPanelWidth<T>;
 
 // Tiles (keys, width) of one step of keys.
 template <class T> struct ScoreTiles {
@@ -104,10 +114,17 @@ template <class T> struct ScoreTiles {
   PrefetchQueue* queue;  // what is fetched at the same time
   bool cold = true;      // the first panel that reads these keys
   uint8_t* allowed;      // of parts that are masked, if by_bytes: not 0 where the pair is allowed
-};
 
-// Elements of T in one tile.
-template <class T> constexpr Index kTileElements = kBlockKeys * kPanelWidth<T>;
+  // Of `memory` two tiles and what a formula needs; the memory behind them.
+  T* place(T* memory, Index formula_elements, PrefetchQueue& fetched) {
+    scratch = memory;
+    allowed = reinterpret_cast<uint8_t*>(memory + kTileElements<T>);
+    formula = memory + 2 * kTileElements<T>;
+    fetched.clear();
+    queue = &fetched;
+    return formula + formula_elements;
+  }
+};
 
 // What a formula's program reads and writes: tiles (keys, width) of the step, bytes of the step or null.
 template <class T> struct FormulaTiles {
@@ -157,40 +174,37 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   block.rows = end - begin;
   block.vectors = (block.rows + kLanes<T> - 1) / kLanes<T>;
   block.width = kFixedWidth ? kPanelWidth<T> : block.vectors * kLanes<T>;
-  const bool rows_differ = differ_by_query(problem);
+  const KeyRules rules = problem;  // copied, so that the compiler makes vectors of the loops
+  const Index keys = problem.keys;
   Index head = begin / problem.queries, query = begin % problem.queries;
   for (Index lane = 0; lane < block.width; ++lane) {
     block.head[lane] = kv_head * group + head;
     block.query[lane] = query;
+    block.high[lane] = length_of(rules, batch, query, keys);
     if (lane + 1 < block.rows && ++query == problem.queries) {
       query = 0;
       ++head;
     }
-    if (lane > 0 && !rows_differ) {
-      block.low[lane] = block.low[0];
-      block.high[lane] = block.high[0];
-      continue;
-    }
-    const KeyRange range = keys_of(problem, batch, block.query[lane], problem.keys);
+  }
+  const Index position = query_position(rules, batch, 0);
+  for (Index lane = 0; lane < block.width; ++lane) {
+    const KeyRange range = keys_at(rules, position + block.query[lane], block.high[lane]);
     block.low[lane] = range.low;
     block.high[lane] = range.high;
   }
-  block.first = problem.keys;
+  block.first = keys;
   block.last = 0;
   for (Index v = 0; v < block.vectors; ++v) {
-    Index any_low = problem.keys, any_high = 0, all_low = 0, all_high = problem.keys;
+    Index any_low = keys, any_high = 0, all_low = 0, all_high = keys;
     for (Index lane = v * kLanes<T>; lane < (v + 1) * kLanes<T>; ++lane) {
-      if (block.low[lane] < block.high[lane]) {
-        any_low = at_most(any_low, block.low[lane]);
-        any_high = at_least(any_high, block.high[lane]);
-      }
-      all_low = at_least(all_low, block.low[lane]);
-      all_high = at_most(all_high, block.high[lane]);
+      const Index low = block.low[lane], high = block.high[lane];
+      any_low = at_most(any_low, low < high ? low : keys);
+      any_high = at_least(any_high, low < high ? high : 0);
+      all_low = at_least(all_low, low);
+      all_high = at_most(all_high, high);
     }
-    block.any_low[v] = any_low;
-    block.any_high[v] = any_high;
-    block.all_low[v] = all_low;
-    block.all_high[v] = all_high;
+    block.any[v] = {any_low, any_high};
+    block.all[v] = {all_low, all_high};
     block.first = at_most(block.first, any_low);
     block.last = at_least(block.last, any_high);
   }
@@ -219,6 +233,17 @@ template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& bl
 template <class T>
 void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block, const T* queries, Index key, Index n,
                   bool nan_safe);
+// tile = keys @ columns (depth, width) of the pairs of a part; keys of the step, `position` apart.
+template <class T>
+void multiply_part(StoreMode mode, T* tile, const T* keys, Index position, const T* columns, Index width, Index depth,
+                   const StepPart& part, const ScoreTiles<T>& tiles) {
+  part.each_stair([&](Index v, Index count, Index begin, Index end) {
+    const Index lane = v * kLanes<T>;
+    multiply_panel<T>({mode, tile + begin * width + lane, width, nullptr, keys + begin * position, position,
+                       columns + lane, width, depth},
+                      end - begin, count, tiles.queue, tiles.cold);
+  });
+}
 // Whether `nan_safe` can make a difference.
 template <class T> inline bool nan_safe_differs(const AttentionProblem<T>& p) { return p.bias.data != nullptr; }
 
@@ -236,7 +261,7 @@ template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBloc
     const StepPart& part = step.part[i];
     for (Index v = part.vector; v < part.vector + part.vectors; ++v) {
       from[v] = part.from;
-      to[v] = part.to;
+      to[v] = part.from + part.keys_of[v];
     }
   }
   for (Index v = 0; v < vectors; ++v) {

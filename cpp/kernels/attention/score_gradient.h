@@ -33,16 +33,9 @@ template <class T> struct GradientScratch {
 
   GradientScratch(T* memory, const AttentionProblem<T>& p, Index count)
       : panels(memory), key_lines_(padded<T>(p.key_size)), value_lines_(p.value_size), count_(count) {
-    const Index tile = kTileElements<T>;
-    T* shared = panels + panel_elements(p) * count;
-    tiles.scratch = shared;
-    tiles.allowed = reinterpret_cast<uint8_t*>(shared + tile);
-    factors = shared + 2 * tile;
-    tiles.second = shared + 3 * tile;
-    tiles.formula = shared + 4 * tile;
-    rest = tiles.formula + formula_scratch(p);
-    tiles.queue = &queue;
-    queue.clear();
+    factors = tiles.place(panels + panel_elements(p) * count, formula_scratch(p), queue);
+    tiles.second = factors + kTileElements<T>;
+    rest = tiles.second + kTileElements<T>;
     use(0);
   }
   // Panel i's memory. The tiles of all panels lie one behind the other, kTileElements apart.
@@ -137,9 +130,10 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
         T* scores = weights + part.from * width + v * kLanes<T>;
         with_normalizer(block.rows.problem->normalizer, [&]<Normalizer normalizer>() {
           if constexpr (normalizer == Normalizer::softmax)
-            each_weight<T>(scores, width, part.keys(), base, [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
+            each_weight<T>(scores, width, part.keys_of[v], base,
+                           [&](T* at, Vec<T> w, Index) { store(at, w * inverse); });
           else
-            each_own_weight<normalizer, T>(scores, width, part.keys(), base, inverse,
+            each_own_weight<normalizer, T>(scores, width, part.keys_of[v], base, inverse,
                                            [](T* at, Vec<T> w) { store(at, w); });
         });
       }
@@ -165,6 +159,7 @@ template <class T> void narrow_by_weights(KeyStep& step, const T* weights, Index
   Index left = 0;
   for (Index i = 0; i < step.count; ++i) {
     StepPart part = step.part[i];
+    const Index from = part.from;
     const auto has_weight = [&](Index j) {
       const T* line = weights + j * width + part.vector * kLanes<T>;
       for (Index v = 0; v < part.vectors; ++v)
@@ -172,6 +167,7 @@ template <class T> void narrow_by_weights(KeyStep& step, const T* weights, Index
       return false;
     };
     narrow(part, has_weight);
+    for (Index& keys : part.keys_of) keys = clamped(from + keys - part.from, 0, part.keys());
     if (part.from < part.to) step.part[left++] = part;
   }
   step.count = left;
@@ -194,13 +190,9 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   const bool sparse = has_threshold(p.normalizer) || p.normalizer == Normalizer::relu;
   if (sparse && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
   zero_outside(dscores, step, rows);
-  for (Index i = 0; i < step.count; ++i) {
-    const StepPart& part = step.part[i];
-    const Index lane = part.vector * kLanes<T>;
-    multiply_panel<T>({StoreMode::overwrite, dscores + part.from * width + lane, width, nullptr,
-                       rows.value(key + part.from), p.value.position, scratch.dout + lane, width, p.value_size},
-                      part.keys(), part.vectors, scratch.tiles.queue, scratch.tiles.cold);
-  }
+  for (Index i = 0; i < step.count; ++i)
+    multiply_part(StoreMode::overwrite, dscores, rows.value(key), p.value.position, scratch.dout, width, p.value_size,
+                  step.part[i], scratch.tiles);
   const bool dropped = drops(p);
   if (dropped) {
     for (Index i = 0; i < count; i += kLanes<T>) store(factors + i, splat<T>(1));

@@ -9,7 +9,8 @@ namespace {
 // f(j, lane, address) for the vectors of a part, j counted from the step's first key.
 template <class T, class F> inline void for_vectors(T* tile, Index width, const StepPart& part, F f) {
   for (Index v = part.vector; v < part.vector + part.vectors; ++v)
-    for (Index j = part.from; j < part.to; ++j) f(j, v * kLanes<T>, tile + j * width + v * kLanes<T>);
+    for (Index j = part.from; j < part.from + part.keys_of[v]; ++j)
+      f(j, v * kLanes<T>, tile + j * width + v * kLanes<T>);
 }
 
 // Where only the limits of rows exclude: then only keys at both ends need a look.
@@ -29,9 +30,9 @@ template <class T> void exclude_by_limits(T* scores, const StepPart& part, const
         store(s, select((at >= low) & (at < high), load(s), lowest));
       }
     };
-    const Index all_low = clamped(block.all_low[v] - key, part.from, part.to);
+    const Index end = part.from + part.keys_of[v], all_low = clamped(block.all[v].low - key, part.from, end);
     look(part.from, all_low);
-    look(clamped(block.all_high[v] - key, all_low, part.to), part.to);
+    look(clamped(block.all[v].high - key, all_low, end), end);
   }
 }
 
@@ -94,17 +95,14 @@ void block_scores(ScoreTiles<T>& tiles, KeyStep& step, const RowBlock<T>& block,
     const StepPart& part = step.part[i];
     const FormulaTiles<T> formula_tiles = {tiles.scores, tiles.second, tiles.formula,
                                            part.masked && step.by_bytes ? tiles.allowed : nullptr};
-    T* scores = tiles.scores + part.from * width;
-    const T* keys = block.key(key + part.from);
-    const Index lane = part.vector * kLanes<T>;
     const bool formula_first = formula != nullptr && formula->first > 0;
     if (formula_first) run_formula(*formula, 0, formula->first, formula_tiles, part, block, key);
     if (block.is_decode())
-      decode_scores(scores, width, queries, keys, p.key.position, block.rows, part.keys(), p.key_size);
+      decode_scores(tiles.scores + part.from * width, width, queries, block.key(key + part.from), p.key.position,
+                    block.rows, part.keys(), p.key_size);
     else
-      multiply_panel<T>({formula_first ? StoreMode::accumulate : StoreMode::overwrite, scores + lane, width, nullptr,
-                         keys, p.key.position, queries + lane, width, p.key_size},
-                        part.keys(), part.vectors, tiles.queue, tiles.cold);
+      multiply_part(formula_first ? StoreMode::accumulate : StoreMode::overwrite, tiles.scores, block.key(key),
+                    p.key.position, queries, width, p.key_size, part, tiles);
     if (formula != nullptr) {
       if (tiles.second != nullptr && p.formula->keeps_scores)
         for_vectors(tiles.scores, width, part,

@@ -32,7 +32,7 @@ template <class T> class SparseRows {
         const StepPart& part = step.part[i];
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
           of_[panel * kMaxVectors + v].template add<normalizer>(scores + part.from * width + v * kLanes<T>, width,
-                                                                step.key + part.from, part.keys());
+                                                                step.key + part.from, part.keys_of[v]);
       }
     });
   }

@@ -21,12 +21,12 @@ void multiply_transposed(const TileProduct<T>& product, Index rows, Index vector
                          DeferredRows<T>* deferred) {
   if (deferred == nullptr) {
     Nothing nothing;
-    return multiply_rows<Reads::columns, kFixedWidth>(
-        product, rows, vectors,
-        [&](const T*) {
-          if (queue != nullptr) queue->before_tile();
-        },
-        nothing);
+    const auto before = [&](const T*) {
+      if (queue != nullptr) queue->before_tile();
+    };
+    if (product.depths != nullptr)
+      return multiply_rows<Reads::stairs, kFixedWidth>(product, rows, vectors, before, nothing);
+    return multiply_rows<Reads::columns, kFixedWidth>(product, rows, vectors, before, nothing);
   }
   const Index tiles = rows > 0 ? tiles_of(rows, vectors) : 0;
   const auto one = [deferred]() { deferred->one(); };

@@ -21,8 +21,9 @@ template <class T> constexpr Index kPanelWidth = kMaxVectors * kLanes<T>;
 // closer.
 constexpr bool kFixedWidth = kMaxVectors == 2;
 
-// How number k of row r of a is read: a[r * stride + k] or a[k * stride + r].
-enum class Reads { rows, columns };
+// How number k of row r of a is read: a[r * stride + k] or a[k * stride + r]; `stairs` is columns, where the first
+// vectors of b end before the last.
+enum class Reads { rows, columns, stairs };
 
 // What becomes of c.
 enum class StoreMode {
@@ -43,6 +44,7 @@ template <class T> struct TileProduct {
   const T* b = nullptr;
   Index ldb = 0;
   Index depth = 0;
+  const Index* depths = nullptr;  // of stairs: that of each vector, ascending
   Index groups = 1, a_jump = 0, b_jump = 0;
 };
 
@@ -65,23 +67,23 @@ template <class T> inline __attribute__((always_inline)) void multiply_add(Vec<T
 #endif
 }
 
-// One step: the rows of a at row_of(r), those of b at b.
-template <class T, int R, int V, class RowOf>
+// One step: the rows of a at row_of(r), those of b at b; the vectors from First on.
+template <class T, int R, int V, int First, class RowOf>
 inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], const T* b, RowOf&& row_of) {
   Vec<T> right[V];
 #pragma GCC unroll 8
-  for (int v = 0; v < V; ++v) right[v] = load(b + v * kLanes<T>);
+  for (int v = First; v < V; ++v) right[v] = load(b + v * kLanes<T>);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const Vec<T> left = splat<T>(*row_of(r));
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) multiply_add<T>(sum[r][v], left, right[v]);
+    for (int v = First; v < V; ++v) multiply_add<T>(sum[r][v], left, right[v]);
   }
 }
 
 // sum += a @ b over `depth` steps. An address reaches three rows (0, 1 and 2 strides from a pointer), so one pointer
 // serves three rows of a, or two lines of columns.
-template <class T, int R, int V, Reads A, class Interleaved>
+template <class T, int R, int V, Reads A, int First = 0, class Interleaved>
 inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], const T* a, Index stride, const T* b,
                                                           Index ldb, Index depth, Interleaved& interleaved) {
   Index k = depth >> 2;
@@ -96,7 +98,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
     for (; k > 0; --k) {
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
-        multiply_step<T, R, V>(sum, b + u * ldb, [&](int r) { return at[r / 3] + r % 3 * stride + u; });
+        multiply_step<T, R, V, First>(sum, b + u * ldb, [&](int r) { return at[r / 3] + r % 3 * stride + u; });
         if (u % 2 == 1) interleaved();
       }
       b += 4 * ldb;
@@ -107,7 +109,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
       }
     }
     for (k = depth & 3; k > 0; --k, b += ldb) {
-      multiply_step<T, R, V>(sum, b, [&](int r) { return at[r / 3] + r % 3 * stride; });
+      multiply_step<T, R, V, First>(sum, b, [&](int r) { return at[r / 3] + r % 3 * stride; });
 #pragma GCC unroll 4
       for (int i = 0; i < P; ++i) ++at[i];
     }
@@ -118,7 +120,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
         const T* line = u < 2 ? a + u * stride : half + (u - 2) * stride;
-        multiply_step<T, R, V>(sum, b + u * ldb, [&](int r) { return line + r; });
+        multiply_step<T, R, V, First>(sum, b + u * ldb, [&](int r) { return line + r; });
         if (u % 2 == 1) interleaved();
       }
       a += 4 * stride;
@@ -126,8 +128,18 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
       keep_apart(half);
       b += 4 * ldb;
     }
-    for (k = depth & 3; k > 0; --k, a += stride, b += ldb) multiply_step<T, R, V>(sum, b, [&](int r) { return a + r; });
+    for (k = depth & 3; k > 0; --k, a += stride, b += ldb)
+      multiply_step<T, R, V, First>(sum, b, [&](int r) { return a + r; });
   }
+}
+
+// sum += a @ b of stairs, whose vectors from First on have numbers of the depth from `from` on.
+template <class T, int R, int V, int First = 0, class Interleaved>
+inline __attribute__((always_inline)) void multiply_stairs(Vec<T> (&sum)[R][V], const TileProduct<T>& p, Index ldb,
+                                                           Index from, Interleaved& interleaved) {
+  multiply_group<T, R, V, Reads::columns, First>(sum, p.a + from * p.stride, p.stride, p.b + from * ldb, ldb,
+                                                 p.depths[First] - from, interleaved);
+  if constexpr (First + 1 < V) multiply_stairs<T, R, V, First + 1>(sum, p, ldb, p.depths[First], interleaved);
 }
 
 // The whole tile. Fixed: ldb is kPanelWidth.
@@ -136,7 +148,9 @@ void multiply_tile(const TileProduct<T>& p, Interleaved& interleaved) {
   Vec<T> sum[R][V] = {};
   const Index ldb = Fixed ? kPanelWidth<T> : p.ldb;
   const T *a = p.a, *b = p.b;
-  if constexpr (Fixed) {
+  if constexpr (A == Reads::stairs) {
+    multiply_stairs<T, R, V>(sum, p, ldb, 0, interleaved);
+  } else if constexpr (Fixed) {
     multiply_group<T, R, V, A>(sum, a, p.stride, b, ldb, p.depth, interleaved);
   } else {
     for (Index group = p.groups; group > 0; --group, a += p.a_jump, b += p.b_jump)

@@ -18,7 +18,7 @@ using kernels::AttentionProblem;
 template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
   const char* op = o.operation;
   if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
-  if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
+  check_dropout(o);
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   check_normalizer(o);
   check_score_numbers(op, o, dtype_v<T>);
@@ -119,7 +119,6 @@ template <class T> void Arguments<T>::take_masks() {
   if (o.dropout_keep.defined()) {
     o.dropout_keep =
         o.dropout_keep.reshaped(checked_mask(o.operation, "dropout_keep", o.dropout_keep.shape(), geometry));
-    check_keep_is_used(o.operation, o.dropout);
   } else if (o.dropout_key) {
     dropout.key = *o.dropout_key;
     dropout.origin = o.dropout_origin;

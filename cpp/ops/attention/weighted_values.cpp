@@ -91,19 +91,18 @@ Array dropped(const Array& weights, const WeightDropout& dropout) {
   return y;
 }
 
-void check_keep_is_used(const char* operation, double p) {
-  if (p == 0)
-    fail_value(operation, ": dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0");
+void check_dropout(const AttentionOptions& o) {
+  if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(o.operation, ": dropout_p must be from 0 to 1; got ", o.dropout);
+  if (o.dropout_keep.defined() && o.dropout == 0)
+    fail_value(o.operation, ": dropout_p must be above 0 because dropout_keep stands for its draw; got dropout_p = 0");
 }
 
 WeightDropout weight_dropout(const AttentionOptions& o, const Shape& weights) {
-  const char* op = o.operation;
-  if (!(o.dropout >= 0 && o.dropout <= 1)) fail_value(op, ": dropout_p must be from 0 to 1; got ", o.dropout);
+  check_dropout(o);
   WeightDropout result;
   result.p = o.dropout;
   if (o.dropout_keep.defined()) {
-    check_broadcasts(op, "dropout_keep", o.dropout_keep.shape(), weights, o.dropout_keep.shape());
-    check_keep_is_used(op, o.dropout);
+    check_broadcasts(o.operation, "dropout_keep", o.dropout_keep.shape(), weights, o.dropout_keep.shape());
     result.keep = o.dropout_keep;
   } else if (o.dropout_key) {
     result.key = *o.dropout_key;
