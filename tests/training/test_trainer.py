@@ -275,6 +275,14 @@ class TestProgress:
             ),
             "schedule must be of the given optimizer",
         ),
+        (
+            lambda: (
+                linear(lambda model, rows: (model(X[rows]).sum(), {"rows": 6}))
+                .fit(ROWS, steps=1)
+                .metric("row")
+            ),
+            "History.metric: name must be one of rows; got 'row'",
+        ),
         (lambda: linear(evaluate_every=2), "evaluate_every must be given with evaluate .*; got it alone"),
         (lambda: linear(stop_when=lambda m: True), "stop_when must be given with evaluate .*; got it alone"),
         (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted
+from .._errors import counted, shown
 
 COLUMNS = ("loss", "lr", "grad_norm", "count")
 LOGGED = "logged."  # before the names of what the loss gave in a dict
@@ -85,11 +85,16 @@ class History:
         return [float((loss[s] * count[s]).sum() / max(count[s].sum(), 1.0)) for s in spans]
 
     def metric(self, name: str) -> tuple[list[int], list[float]]:
-        """Give the updates at which a metric was measured or logged, and its values; evaluations come first."""
+        """Give the updates at which a metric was measured or logged, and its values; evaluations come first.
+
+        Before the first of them there are none; later a name that was never there is a ValueError.
+        """
         found = [(e["step"], e[name]) for e in self.evaluations if name in e]
         if not found and name in self.logged:
             steps, values = self.logged[name]
             return [*steps], [*values]
+        if not found and (known := self.metrics()):
+            raise ValueError(f"History.metric: name must be one of {', '.join(known)}; got {shown(name)}")
         return [step for step, _ in found], [value for _, value in found]
 
     def metrics(self) -> list[str]:
