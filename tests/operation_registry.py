@@ -64,6 +64,7 @@ ELEMENTWISE = {
         lambda a: (torch.floor(a) + torch.ceil(a) * torch.trunc(a) + torch.round(a) - torch.sign(a)) * a,
         A * 3,
     ),
+    "log2 and log10": (lambda a: np.log2(a) * np.log10(a * a), POSITIVE),
     "fmod": (lambda a, b: torch.fmod(a, b) * a, A * 3, POSITIVE),
     "tanh": (lambda a: qkv.tanh(a), A),
     "sigmoid": (lambda a: qkv.sigmoid(a), A),

@@ -197,3 +197,28 @@ def test_the_mean_of_no_integers():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert np.isnan(qkv.tensor(np.zeros((0, 3), int)).mean().item())
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 61, 300, 4099])
+def test_booleans_are_compared_counted_and_combined(n):
+    rng = np.random.default_rng(n)
+    a, b = rng.random((2, 5, n)) < 0.5
+    t, u = qkv.tensor(a), qkv.tensor(b)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor"):
+        f = getattr(operator, name)
+        for x, y, right in ((a, b, u), (a, b[:1], u[:1]), (a, b[:, :1], u[:, :1])):
+            np.testing.assert_array_equal(f(t, right), f(x, y))
+        np.testing.assert_array_equal(f(t, True), f(a, True))
+    for axis in (None, 0, 1):
+        for name in ("sum", "any", "all"):
+            np.testing.assert_array_equal(getattr(t, name)(axis), getattr(a, name)(axis))
+    assert qkv.tensor(np.ones((3, n), bool)).sum(1).tolist() == [n] * 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ends"), [("int8", (-128, 127)), ("uint8", (0, 255)), ("int32", (-(2**31), 2**31 - 1))]
+)
+def test_narrow_integers_wrap(dtype, ends):
+    for number in (*ends, ends[0] - 1, ends[1] + 1, -(2**62) - 3):
+        t = qkv.torch.tensor([1, number, 5]).to(getattr(qkv.torch, dtype))
+        assert t.tolist() == np.array([1, number, 5]).astype(dtype).tolist()

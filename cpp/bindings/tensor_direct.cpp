@@ -1,7 +1,6 @@
 // What the core answers itself of the class derived from Tensor: functions number by number, matrix products, and
 // filled ones, each with the name that the class shows of it.
 #include <algorithm>
-#include <numbers>
 
 #include "bindings/direct_call.h"
 #include "bindings/promotion.h"
@@ -17,10 +16,6 @@ template <Unary op> Tensor of_one(const Tensor& x) { return ops::unary(op, x); }
 Tensor reciprocal(const Tensor& x) { return ops::divide(ops::scalar_like(x, 1), x); }
 Tensor square(const Tensor& x) { return ops::multiply(x, x); }
 Tensor reciprocal_root(const Tensor& x) { return reciprocal(ops::unary(Unary::square_root, x)); }
-template <int base> Tensor logarithm(const Tensor& x) {
-  return ops::divide(ops::unary(Unary::logarithm, x),
-                     ops::scalar_like(x, base == 2 ? std::numbers::ln2 : std::numbers::ln10));
-}
 Tensor gelu(const Tensor& x) { return ops::gelu(x, false); }
 // In place it is left to Python.
 Tensor silu(const Tensor& x, bool in_place) { return in_place ? Tensor() : ops::silu(x); }
@@ -207,8 +202,8 @@ std::span<const Entry> number_entries() {
       {"expm1", computed<of_one<Unary::exponential_less_one>>, "Expm1Backward0"},
       {"log", computed<of_one<Unary::logarithm>>, "LogBackward0"},
       {"log1p", computed<of_one<Unary::logarithm_of_one_more>>, "Log1PBackward0"},
-      {"log2", computed<logarithm<2>>, "Log2Backward0"},
-      {"log10", computed<logarithm<10>>, "Log10Backward0"},
+      {"log2", computed<of_one<Unary::logarithm_2>>, "Log2Backward0"},
+      {"log10", computed<of_one<Unary::logarithm_10>>, "Log10Backward0"},
       {"square", computed<square>, "PowBackward0"},
       {"reciprocal", computed<reciprocal>, "ReciprocalBackward0"},
       {"rsqrt", computed<reciprocal_root>, "RsqrtBackward0"},

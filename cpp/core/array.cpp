@@ -74,10 +74,12 @@ Array Array::cast(DType dtype) const {
     visit_any(dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      const From* x = data<From>();
+      // Booleans as bytes: GCC converts one after the other otherwise.
+      using Stored = std::conditional_t<std::is_same_v<From, bool>, std::uint8_t, From>;
+      const auto* x = reinterpret_cast<const Stored*>(data<From>());
       To* y = result.data<To>();
-      std::transform(x, x + numel_, y, [](From value) {
-        if constexpr (std::is_same_v<To, bool>) return value != From{};
+      std::transform(x, x + numel_, y, [](Stored value) {
+        if constexpr (std::is_same_v<To, bool>) return value != Stored{};
         else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>)
           return value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63) ? static_cast<To>(value)
                                                                                           : INT64_MIN;

@@ -15,7 +15,8 @@
 namespace qkv::kernels::QKV_ISA {
 namespace {
 
-constexpr Index kRowsAhead = 8;                         // fetched while others are summed
+constexpr Index kRowsAhead = 8;  // fetched while others are summed
+constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402;
 constexpr double kErfDerivative = 1.12837916709551257;  // of the error function at 0: 2 / sqrt(pi)
 
 template <class Y, class T, class F>
@@ -122,6 +123,10 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
       return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v); });
     case Unary::logarithm_of_one_more:
       return map_vectors(y, x, n, [](Vec<T> v) { return log1p_of<T>(v); });
+    case Unary::logarithm_2:
+      return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v) / splat(static_cast<T>(kLn2)); });
+    case Unary::logarithm_10:
+      return map_vectors(y, x, n, [](Vec<T> v) { return log_of<T>(v) / splat(static_cast<T>(kLn10)); });
     case Unary::square_root:
       for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(sqrt(x[i]));
       return;

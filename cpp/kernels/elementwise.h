@@ -32,6 +32,8 @@ enum class Unary {
   exponential_less_one,
   logarithm,
   logarithm_of_one_more,
+  logarithm_2,
+  logarithm_10,
   square_root,
   sine,
   cosine,

@@ -105,6 +105,7 @@ Tensor unary_backward(Unary op, const Tensor& given, const Tensor& x) {
 std::span<const UnaryFunction> unary_functions() {
   static constexpr UnaryFunction all[] = {{"exp", Unary::exponential},      {"expm1", Unary::exponential_less_one},
                                           {"log", Unary::logarithm},        {"log1p", Unary::logarithm_of_one_more},
+                                          {"log2", Unary::logarithm_2},     {"log10", Unary::logarithm_10},
                                           {"sqrt", Unary::square_root},     {"sin", Unary::sine},
                                           {"cos", Unary::cosine},           {"tan", Unary::tangent},
                                           {"sinh", Unary::hyperbolic_sine}, {"cosh", Unary::hyperbolic_cosine},
@@ -237,6 +238,11 @@ Tensor unary(Unary op, const Tensor& input) {
     case Unary::logarithm:
       return record(std::move(y), {x},
                     [x = Saved(x)](const Tensor& dy, TensorGradients& dx) { dx.add(0, over(dy, x.tensor())); });
+    case Unary::logarithm_2:
+    case Unary::logarithm_10:
+      return record(std::move(y), {x}, [op, x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
+        dx.add(0, over(dy, scaled(x.tensor(), op == Unary::logarithm_2 ? std::numbers::ln2 : std::numbers::ln10)));
+      });
     case Unary::tangent:
       return record(Array(y), {x}, [y = Saved(y)](const Tensor& dy, TensorGradients& dx) {
         const Tensor t = dx.output(y);

@@ -1,5 +1,6 @@
 // Booleans, and integers bit by bit.
 #include <cstring>
+#include <functional>
 
 #include "ops/reductions.h"
 #include "ops/runs.h"
@@ -7,37 +8,28 @@
 namespace qkv::ops {
 namespace {
 
-template <class Word> Word combined(Bitwise op, Word a, Word b) {
+using Byte = std::uint8_t;  // a boolean, 0 or 1
+Byte* bytes(bool* x) { return reinterpret_cast<Byte*>(x); }
+const Byte* bytes(const bool* x) { return reinterpret_cast<const Byte*>(x); }
+
+template <class N> void combine(Bitwise op, N* y, const N* a, Index sa, const N* b, Index sb, Index n) {
+  const auto run = [=](auto f) {
+    if (sa == 1 && sb == 1)
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i], b[i]));
+    else if (const N right = *b; sa == 1 && sb == 0)
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i], right));
+    else
+      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i * sa], b[i * sb]));
+  };
   switch (op) {
     case Bitwise::bit_and:
-      return a & b;
+      return run(std::bit_and());
     case Bitwise::bit_or:
-      return a | b;
+      return run(std::bit_or());
     case Bitwise::bit_xor:
       break;
   }
-  return a ^ b;
-}
-
-using Word = std::uint64_t;
-constexpr Index kBytes = sizeof(Word);
-
-// Eight booleans from x on, or one as often.
-Word word_at(const bool* x, Index step, Index i) {
-  if (step == 0) return *x ? 0x0101010101010101u : 0;
-  Word word;
-  std::memcpy(&word, x + i, sizeof word);
-  return word;
-}
-
-void combine(Bitwise op, bool* y, const bool* a, Index sa, const bool* b, Index sb, Index n) {
-  Index i = 0;
-  if (sa <= 1 && sb <= 1)
-    for (; i + kBytes <= n; i += kBytes) {
-      const Word word = combined(op, word_at(a, sa, i), word_at(b, sb, i));
-      std::memcpy(y + i, &word, sizeof word);
-    }
-  for (; i < n; ++i) y[i] = combined(op, a[i * sa], b[i * sb]);
+  run(std::bit_xor());
 }
 
 void check_dtype(const char* operation, const Tensor& x) {
@@ -61,16 +53,15 @@ Tensor bitwise(Bitwise op, const Tensor& a, const Tensor& b) {
     Array y(shape, DType::boolean);
     for_each_run<bool, bool, bool>(y, a.data(), b.data(),
                                    [op](bool* out, const bool* p, Index sp, const bool* q, Index sq, Index n) {
-                                     combine(op, out, p, sp, q, sq, n);
+                                     combine(op, bytes(out), bytes(p), sp, bytes(q), sq, n);
                                    });
     return Tensor(std::move(y));
   }
   using I = std::int64_t;
   Array y(shape, DType::int64);
-  for_each_run<I, I, I>(y, packed_as(a, DType::int64).data(), packed_as(b, DType::int64).data(),
-                        [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) {
-                          for (Index i = 0; i < n; ++i) out[i] = combined(op, p[i * sp], q[i * sq]);
-                        });
+  for_each_run<I, I, I>(
+      y, packed_as(a, DType::int64).data(), packed_as(b, DType::int64).data(),
+      [op](I* out, const I* p, Index sp, const I* q, Index sq, Index n) { combine(op, out, p, sp, q, sq, n); });
   return Tensor(std::move(y));
 }
 
@@ -93,9 +84,18 @@ bool truth_of_row(const bool* x, Index n, bool all) {
   return (std::memchr(x, all ? 0 : 1, static_cast<std::size_t>(n)) == nullptr) == all;
 }
 
+// y and x, or y or x.
+void truth_of_columns(bool* y, const bool* x, Index n, bool all) {
+  Byte* to = bytes(y);
+  const Byte* from = bytes(x);
+  if (all)
+    for (Index i = 0; i < n; ++i) to[i] &= from[i];
+  else
+    for (Index i = 0; i < n; ++i) to[i] |= from[i];
+}
+
 Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& axes, bool keepdims, bool all) {
   const ReducedAxes p = reduced_axes(operation, x.shape(), axes, keepdims);
-  const Bitwise op = all ? Bitwise::bit_and : Bitwise::bit_or;
   const Array result = by_runs(packed(x.data()), p, [&](Array from, const Run& run, const Shape& shape) {
     const Array y = Array::full(shape, DType::boolean, all);
     const Index n = run.n, inner = run.inner;
@@ -107,7 +107,7 @@ Tensor truth(const char* operation, const Tensor& x, const std::optional<Axes>& 
           bool* to = y.data<bool>() + i * inner;
           if (inner == 1) to[0] = truth_of_row(rows, n, all);
           if constexpr (std::is_same_v<T, bool>)
-            for (Index row = 0; inner > 1 && row < n; ++row) combine(op, to, to, 1, rows + row * inner, 1, inner);
+            for (Index row = 0; inner > 1 && row < n; ++row) truth_of_columns(to, rows + row * inner, inner, all);
         }
       });
     });

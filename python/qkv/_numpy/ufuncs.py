@@ -12,8 +12,6 @@ from .. import _core
 from .._core import Tensor
 from . import UnsupportedError, plain
 
-_LN2, _LN10 = math.log(2.0), math.log(10.0)
-
 
 def logaddexp(a: Any, b: Any) -> Any:
     """``log(e^a + e^b)``: the larger plus ``log(1 + e^-d)`` of their distance, which keeps its digits near 0."""
@@ -36,8 +34,8 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.exp2: _core.exp2,
     np.expm1: _core.expm1,
     np.log: _core.log,
-    np.log2: lambda x: _core.log(x) / _LN2,
-    np.log10: lambda x: _core.log(x) / _LN10,
+    np.log2: _core.log2,
+    np.log10: _core.log10,
     np.log1p: _core.log1p,
     np.logaddexp: logaddexp,
     np.sin: _core.sin,

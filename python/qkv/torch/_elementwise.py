@@ -92,9 +92,14 @@ def _of_whole(name: str, core, numpys, a, b) -> Tensor:
     return wrap_array(numpys(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
 
 
+def truth(x) -> Tensor:
+    """Whether numbers are not 0."""
+    x = as_tensor(x)
+    return x if x.dtype.kind == 0 else answered("ne", x, 0)
+
+
 def _truth(name: str, *operands) -> Tensor:
-    truths = (x if (x := as_tensor(one)).dtype.kind == 0 else answered("ne", x, 0) for one in operands)
-    return answered(f"bitwise_{name}", *truths)
+    return answered(f"bitwise_{name}", *map(truth, operands))
 
 
 def _of_two(f, *words: str):

@@ -29,7 +29,7 @@ from .._errors import shown
 from .._numpy import norms
 from ._conversion import clone
 from ._dtypes import computed, int64
-from ._elementwise import answered, as_numbers, as_tensor, cast
+from ._elementwise import answered, as_numbers, as_tensor, cast, truth
 from ._functions import floats
 from ._shaping import along, axis_of, cat
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap, wrap_array
@@ -164,7 +164,7 @@ _TABLE = {
         nansum(input, dim, keepdim, dtype=dtype)
         / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)
     ),
-    "count_nonzero": lambda input, dim=None: FUNCTIONS["sum"](wrap_array(as_numbers(input) != 0), dim),
+    "count_nonzero": lambda input, dim=None: FUNCTIONS["sum"](truth(input), dim),
     "logsumexp: Logsumexp": lambda input, dim, keepdim=False: _core.logsumexp(
         floats(input), axes_of(dim, input, "logsumexp"), keepdim
     ),
