@@ -89,6 +89,7 @@ class Vocabulary:
         self.tokens = list(dict.fromkeys((*specials, *_strings("Vocabulary", "tokens", tokens))))
         self.pad_id, self.unknown_id = 0, 1
         self._ids = {token: number for number, token in enumerate(self.tokens)}
+        self._has_characters = min(map(len, self.tokens[len(specials) :]), default=1) < 2
 
     @classmethod
     def of(
@@ -145,8 +146,7 @@ class Vocabulary:
         TypeError
             If a token is no string.
         """
-        own = self.tokens[len(self.specials) :]
-        if isinstance(tokens, str) and tokens and own and all(len(token) > 1 for token in own):
+        if isinstance(tokens, str) and tokens and not self._has_characters:
             raise ValueError(
                 f"encode: tokens must be a list because a text is one of characters, and this vocabulary has none; "
                 f"got {shown(tokens)}, write qkv.data.words(text)"
