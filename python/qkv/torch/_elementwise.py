@@ -20,6 +20,7 @@ bitwise_not: Booleans turned round; of integers ``-x - 1``.
 from __future__ import annotations
 
 import functools
+import operator
 
 import numpy as np
 
@@ -95,11 +96,11 @@ def _of_whole(name: str, core, numpys, a, b) -> Tensor:
 def truth(x) -> Tensor:
     """Whether numbers are not 0."""
     x = as_tensor(x)
-    return x if x.dtype.kind == 0 else answered("ne", x, 0)
+    return x if x.dtype.kind == 0 else x != 0
 
 
 def _truth(name: str, *operands) -> Tensor:
-    return answered(f"bitwise_{name}", *map(truth, operands))
+    return getattr(operator, f"__{name}__")(*map(truth, operands))
 
 
 def _of_two(f, *words: str):
@@ -118,7 +119,7 @@ _TABLE = {
     "sub subtract": lambda input, other, *, alpha=1: answered("sub", input, _scaled(alpha, other, input)),
     "torch.rsub": lambda input, other, *, alpha=1: answered("rsub", _scaled(alpha, input, other), other),
     "pow": lambda input, exponent: answered("pow", input, exponent),
-    "logical_not": lambda input: _truth("not", input),
+    "logical_not": lambda input: ~truth(input),
     "bitwise_not": lambda input: answered("bitwise_not", input),
 }
 _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
