@@ -1,4 +1,4 @@
-"""The rules of positions at the ends of the integers, and options that a fast kernel does not know."""
+"""The rules of positions: at the ends of the integers, row after row; options that a fast kernel does not know."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import close
+from levels import each_level, run_at
 
 import qkv
 from qkv.distributed.ring import Layout, Reach
@@ -122,3 +124,35 @@ def test_ranks_exchange_the_keys_that_some_query_sees(causal, window, offset):
                 if weights[rows.begin : rows.end, columns.begin : columns.end].any()
             ]
             assert layout.pairs(rank, owner) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("queries", [3, 4, 13, 37, 70, 150])
+def test_keys_that_end_one_row_after_the_other(queries, dtype):
+    """Products leave out, vector by vector of rows, the keys that these may not see."""
+    arrays = [normal(2, 2, n, 11).astype(dtype) for n in (queries, 150, 150)]
+    lengths = np.sort(np.random.default_rng(3).integers(0, 151, (2, queries)), axis=1)
+    tolerance = "same formula" if dtype == "float64" else "float32"
+    for options in (
+        {"is_causal": "lower_right"},
+        {"valid_lens": lengths},
+        {"is_causal": True, "window": (40, 0), "q_offset": [0, 60]},
+    ):
+        expected, expected_weights = qkv.reference.scaled_dot_product_attention(
+            *arrays, **options, return_weights=True
+        )
+        output, weights = qkv.scaled_dot_product_attention(*arrays, **options, return_weights=True)
+        close(output, expected, tolerance)
+        close(weights, expected_weights, tolerance)
+        assert qkv.scaled_dot_product_attention(*arrays, **options).tobytes() == output.tobytes()
+
+
+@each_level()
+def test_keys_that_end_one_row_after_the_other_at_every_level(level):
+    done = run_at(
+        level,
+        "import test_attention_rules as t\n"
+        "for dtype in ('float32', 'float64'):\n"
+        "    for queries in (3, 4, 37, 70): t.test_keys_that_end_one_row_after_the_other(queries, dtype)",
+    )
+    assert done.returncode == 0, done.stderr

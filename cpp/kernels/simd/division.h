@@ -56,10 +56,10 @@ template <class T> __attribute__((noinline)) Vec<T> by_lanes(Vec<T> a, Vec<T> b,
 
 template <class T> inline Vec<T> remainder_of(Vec<T> a, Vec<T> b) {
   if constexpr (sizeof(T) == sizeof(double) && !power::kFused) return division::by_lanes<T>(a, b, a, Mask<T>{});
-  const Mask<T> small = absolute(a) < absolute(b);
+  const Mask<T> is_remainder = absolute(a) < absolute(b);
   // By 0 it is NaN.
-  const Mask<T> usual = small | (b == Vec<T>{}) | (absolute(a / b) < splat<T>(division::kLimit<T>));
-  const Vec<T> y = select(small, a, division::usual_remainder(a, b));
+  const Mask<T> usual = is_remainder | (b == Vec<T>{}) | (absolute(a / b) < splat<T>(division::kLimit<T>));
+  const Vec<T> y = select(is_remainder, a, division::usual_remainder(a, b));
   if (any(~usual)) [[unlikely]]
     return division::by_lanes<T>(a, b, y, usual);
   return y;
