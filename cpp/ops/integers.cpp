@@ -38,12 +38,7 @@ Array each_pair(const Array& left, const Array& right, const Shape& shape, DType
   const Array a = left.cast(dtype_v<N>), b = right.cast(dtype_v<N>);
   Array y(shape, dtype);
   for_each_run<Y, N, N>(y, a, b, [f](Y* out, const N* p, Index sp, const N* q, Index sq, Index n) {
-    if (sp == 1 && sq == 1)
-      for (Index i = 0; i < n; ++i) out[i] = f(p[i], q[i]);
-    else if (sp == 1 && sq == 0)
-      for (Index i = 0; i < n; ++i) out[i] = f(p[i], *q);
-    else
-      for (Index i = 0; i < n; ++i) out[i] = f(p[i * sp], q[i * sq]);
+    each_of_run(out, p, sp, q, sq, n, f);
   });
   return y;
 }

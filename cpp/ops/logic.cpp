@@ -13,14 +13,7 @@ Byte* bytes(bool* x) { return reinterpret_cast<Byte*>(x); }
 const Byte* bytes(const bool* x) { return reinterpret_cast<const Byte*>(x); }
 
 template <class N> void combine(Bitwise op, N* y, const N* a, Index sa, const N* b, Index sb, Index n) {
-  const auto run = [=](auto f) {
-    if (sa == 1 && sb == 1)
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i], b[i]));
-    else if (const N right = *b; sa == 1 && sb == 0)
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i], right));
-    else
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<N>(f(a[i * sa], b[i * sb]));
-  };
+  const auto run = [=](auto f) { each_of_run(y, a, sa, b, sb, n, [f](N p, N q) { return static_cast<N>(f(p, q)); }); };
   switch (op) {
     case Bitwise::bit_and:
       return run(std::bit_and());
@@ -84,7 +77,7 @@ bool truth_of_row(const bool* x, Index n, bool all) {
   return (std::memchr(x, all ? 0 : 1, static_cast<std::size_t>(n)) == nullptr) == all;
 }
 
-// y and x, or y or x.
+// y and x, or y or x. Not by combine(), whose loops are vectors only where y is no operand.
 void truth_of_columns(bool* y, const bool* x, Index n, bool all) {
   Byte* to = bytes(y);
   const Byte* from = bytes(x);

@@ -8,6 +8,17 @@
 
 namespace qkv::ops {
 
+// y = f(a, b) of a run of numbers as for_each_run gives it.
+template <class Y, class A, class B, class F>
+void each_of_run(Y* y, const A* a, Index step_a, const B* b, Index step_b, Index n, F f) {
+  if (step_a == 1 && step_b == 1)
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+  else if (const B right = *b; step_a == 1 && step_b == 0)
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i], right);
+  else
+    for (Index i = 0; i < n; ++i) y[i] = f(a[i * step_a], b[i * step_b]);
+}
+
 // for_each_run for a matrix y whose rows are so short that a call for each would cost more than its numbers: an operand
 // that is not as large as y is repeated into a block of whole rows, and the body gets blocks.
 template <class Y, class A, class B, class Body>

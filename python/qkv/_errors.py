@@ -37,6 +37,14 @@ def integer_of(operation: str, name: str, value: Any) -> int:
     return number
 
 
+def count_of(operation: str, name: str, value: Any, least: int = 0) -> int:
+    """Give an argument that is a whole number, at least `least`."""
+    number = integer_of(operation, name, value)
+    if number < least:
+        raise ValueError(f"{operation}: {name} must be at least {least}; got {number}")
+    return number
+
+
 def shown(value: Any) -> str:
     """Numbers, strings and short tuples as they are, of anything else the type.
 

@@ -7,17 +7,10 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-// C's fmod, exactly: a - b * trunc(a / b), with the sign of a. fmod itself takes several times as long.
-inline float exact_fmod(float a, float b) {
-  if (fabsf(a) < fabsf(b)) return a;
-  // The quotient of two floats below 2^28 is no nearer to an integer than 2^-24, so that a double's rounding does not
-  // reach one; the product has at most 52 bits.
-  const double quotient = static_cast<double>(a) / static_cast<double>(b);
-  if (!(fabs(quotient) < 0x1p28)) return fmodf(a, b);
-  return static_cast<float>(static_cast<double>(a) - trunc(quotient) * static_cast<double>(b));
-}
+namespace division {
 
-inline double exact_fmod(double a, double b) {
+// C's fmod, exactly: a - b * trunc(a / b), with the sign of a. fmod itself takes several times as long.
+inline double of_number(double a, double b) {
   if (fabs(a) < fabs(b)) return a;
   const double quotient = a / b;
   if (!(fabs(quotient) < 0x1p52)) return fmod(a, b);
@@ -25,8 +18,7 @@ inline double exact_fmod(double a, double b) {
   // A quotient just below an integer may have been rounded up to it.
   return (rest < 0) != (a < 0) && rest != 0 ? rest + copysign(b, a) : rest;
 }
-
-namespace division {
+inline float of_number(float a, float b) { return fmodf(a, b); }
 
 template <class T> inline Vec<T> towards_zero(Vec<T> x) {
   const Vec<T> size = absolute(x), round = splat<T>(math::Constants<T>::kRound / T(1.5));
@@ -34,7 +26,8 @@ template <class T> inline Vec<T> towards_zero(Vec<T> x) {
   return select(size < round, copy_sign(whole, x), x);  // others have no places behind the point
 }
 
-// The remainder where a quotient is below the limit, or |a| below |b|.
+// The remainder where a quotient is below the limit, or |a| below |b|. That of two floats below 2^28 is no nearer to an
+// integer than 2^-24, so that a double's rounding does not reach one; the product has at most 52 bits.
 inline Vec<float> usual_remainder(Vec<float> a, Vec<float> b) {
   const Doubles p = widened(a), q = widened(b);
   const auto rest = [](Vec<double> x, Vec<double> y) { return x - towards_zero<double>(x / y) * y; };
@@ -46,22 +39,17 @@ inline Vec<double> usual_remainder(Vec<double> a, Vec<double> b) {
 }
 template <class T> constexpr T kLimit = sizeof(T) == sizeof(float) ? T(0x1p27) : T(0x1p52);
 
-template <class T> __attribute__((noinline)) Vec<T> by_lanes(Vec<T> a, Vec<T> b, Vec<T> y, Mask<T> usual) {
-  for (Index i = 0; i < kLanes<T>; ++i)
-    if (usual[i] == 0) y[i] = exact_fmod(a[i], b[i]);
-  return y;
-}
-
 }  // namespace division
 
 template <class T> inline Vec<T> remainder_of(Vec<T> a, Vec<T> b) {
-  if constexpr (sizeof(T) == sizeof(double) && !power::kFused) return division::by_lanes<T>(a, b, a, Mask<T>{});
+  const auto of_lane = [](T p, T q) { return division::of_number(p, q); };
+  if constexpr (sizeof(T) == sizeof(double) && !power::kFused) return by_lanes<T>(of_lane, ~Mask<T>{}, a, a, b);
   const Mask<T> is_remainder = absolute(a) < absolute(b);
   // By 0 it is NaN.
   const Mask<T> usual = is_remainder | (b == Vec<T>{}) | (absolute(a / b) < splat<T>(division::kLimit<T>));
   const Vec<T> y = select(is_remainder, a, division::usual_remainder(a, b));
   if (any(~usual)) [[unlikely]]
-    return division::by_lanes<T>(a, b, y, usual);
+    return by_lanes<T>(of_lane, ~usual, y, a, b);
   return y;
 }
 

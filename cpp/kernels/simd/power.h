@@ -148,17 +148,12 @@ inline Values<float> of_size(Vec<float> p, Vec<float> q) {
 inline double of_number(double p, double q) { return pow(p, q); }
 inline float of_number(float p, float q) { return powf(p, q); }
 
-template <class T> __attribute__((noinline)) Vec<T> by_library(Vec<T> p, Vec<T> q, Vec<T> y, Mask<T> usual) {
-  for (Index i = 0; i < kLanes<T>; ++i)
-    if (usual[i] == 0) y[i] = of_number(p[i], q[i]);
-  return y;
-}
-
 }  // namespace power
 
 template <class T> inline Vec<T> power_of(Vec<T> p, Vec<T> q) {
   using C = math::Constants<T>;
-  if constexpr (!power::kFused) return power::by_library<T>(p, q, p, Mask<T>{});
+  const auto of_lane = [](T a, T b) { return power::of_number(a, b); };
+  if constexpr (!power::kFused) return by_lanes<T>(of_lane, ~Mask<T>{}, p, p, q);
   const Vec<T> zero = {}, infinity = splat(static_cast<T>(INFINITY)), size = absolute(p), exponent = absolute(q);
   const power::Values<T> found = power::of_size(size, q);
   Mask<T> usual = found.usual & (size >= splat(C::kSmallest)) & (size < infinity) & (exponent < infinity);
@@ -172,7 +167,7 @@ template <class T> inline Vec<T> power_of(Vec<T> p, Vec<T> q) {
     y = select(negative & ~even, -y, y);
   }
   if (any(~usual)) [[unlikely]]
-    y = power::by_library<T>(p, q, y, usual);
+    y = by_lanes<T>(of_lane, ~usual, y, p, q);
   return y;
 }
 

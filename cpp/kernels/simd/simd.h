@@ -247,4 +247,14 @@ template <class M> inline bool any(M mask) {
 #endif
 }
 
+// Lane by lane -------------------------------------------------------------------------------------------------------
+
+// y, and f(x ...) of a lane's numbers in the lanes that a mask sets. Out of the way, for what is rare and slow.
+template <class T, class F, class... X>
+__attribute__((noinline)) Vec<T> by_lanes(F f, Mask<T> where, Vec<T> y, X... x) {
+  for (Index i = 0; i < kLanes<T>; ++i)
+    if (where[i] != 0) y[i] = f(x[i]...);
+  return y;
+}
+
 }  // namespace qkv::kernels::QKV_ISA

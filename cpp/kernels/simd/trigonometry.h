@@ -91,13 +91,6 @@ inline Vec<float> cosine(Vec<float> r, Vec<float>) {
   return splat(1.0f) + z * p;
 }
 
-// Behind the usual way, for lanes that it cannot reduce.
-template <class T, bool is_cosine> __attribute__((noinline)) Vec<T> by_library(Vec<T> x, Vec<T> y, Mask<T> where) {
-  for (Index i = 0; i < kLanes<T>; ++i)
-    if (where[i] != 0) y[i] = static_cast<T>(is_cosine ? cos(x[i]) : sin(x[i]));
-  return y;
-}
-
 template <class T, bool is_cosine> inline Vec<T> of(Vec<T> x) {
   const Reduced<T> reduced = reduce(x);
   const Mask<T> quadrant = is_cosine ? reduced.quadrant + 1 : reduced.quadrant;
@@ -109,7 +102,7 @@ template <class T, bool is_cosine> inline Vec<T> of(Vec<T> x) {
   const Vec<T> size = absolute(x), infinity = splat(static_cast<T>(INFINITY));
   const Mask<T> far = (size > splat(kReducible<T>)) & (size < infinity);
   if (any(far)) [[unlikely]]
-    y = by_library<T, is_cosine>(x, y, far);
+    y = by_lanes<T>([](T one) { return static_cast<T>(is_cosine ? cos(one) : sin(one)); }, far, y, x);
   return y;
 }
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import integer_of, shown
+from .._errors import count_of, integer_of, shown
 from .ragged import Ragged, as_array, check_filling, is_array, is_number, numbers
 
 
@@ -116,9 +116,8 @@ class Batches:
             raise ValueError(
                 f"Batches: columns must be of equal length because rows belong together; got {sizes}"
             )
-        for name, number, least in (("batch_size", batch_size, 1), ("seed", seed, 0)):
-            if integer_of("Batches", name, number) < least:
-                raise ValueError(f"Batches: {name} must be at least {least}; got {number}")
+        count_of("Batches", "batch_size", batch_size, 1)
+        count_of("Batches", "seed", seed)
         check_filling("Batches", pad_id)
         if transform is not None and not callable(transform):
             raise TypeError(
@@ -144,9 +143,7 @@ class Batches:
 
     def __call__(self, epoch: int) -> Epoch:
         """Give the batches of one epoch; each is made when it is asked for."""
-        epoch = integer_of("Batches", "epoch", epoch)
-        if epoch < 0:
-            raise ValueError(f"Batches: epoch must be at least 0; got {epoch}")
+        epoch = count_of("Batches", "epoch", epoch)
         return Epoch(self, epoch, self._order(epoch))
 
     def __iter__(self) -> Iterator[Any]:

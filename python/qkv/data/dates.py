@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import integer_of, shown
-from .ragged import count_of
+from .._errors import count_of, integer_of, shown
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "tr", "ru", "ja")
 FORMATS = ("short", "medium", "long", "full")

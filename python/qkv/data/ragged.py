@@ -23,14 +23,6 @@ def is_number(x: Any) -> bool:
     return isinstance(x, Real) or getattr(x, "shape", None) == ()
 
 
-def count_of(operation: str, name: str, value: Any) -> int:
-    """Give an argument that is a whole number of at least 0."""
-    number = integer_of(operation, name, value)
-    if number < 0:
-        raise ValueError(f"{operation}: {name} must be at least 0; got {number}")
-    return number
-
-
 def check_filling(operation: str, pad_id: Any) -> None:
     """Refuse what is no number to fill sequences up with."""
     if not is_number(pad_id):

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import shown
+from .._errors import count_of, shown
 from .dates import babel
-from .ragged import count_of
 from .templates import ADJECTIVES, NAMES, NUMBERS, PAIRS, PLACES, TAGGED, TAGS, TOPICS
 
 TASKS = ("topic", "tagging", "contradiction")

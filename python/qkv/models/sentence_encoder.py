@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._core import Tensor
-from .._errors import integer_of, shown
+from .._errors import count_of, integer_of, shown
 from ..elementwise import maximum, sqrt
 from ..gradients import no_grad, tensor
 from ..joining import concatenate
@@ -285,8 +285,7 @@ class SentenceEncoder:
         (384,)
         """
         sentences = checked_texts("encode", [texts] if isinstance(texts, str) else texts)
-        if integer_of("encode", "batch_size", batch_size) < 1:
-            raise ValueError(f"encode: batch_size must be at least 1; got {batch_size}")
+        count_of("encode", "batch_size", batch_size, 1)
         before = self._prompt(prompt, prompt_name)
         normalize = self.normalize or bool(normalize_embeddings)
         result = np.empty((len(sentences), self.dimension), np.float32)

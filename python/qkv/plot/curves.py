@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import integer_of
+from .._errors import count_of
 from .drawing import numbers, one_axes
 
 if TYPE_CHECKING:
@@ -76,10 +76,8 @@ def training_curve(
         raise ValueError(
             f"training_curve: metrics must be out of those of the history, {known}; got {list(chosen)}"
         )
-    if smooth is not None and integer_of("training_curve", "smooth", smooth) < 1:
-        raise ValueError(f"training_curve: smooth must be at least 1; got {smooth}")
+    width = max(loss.size // 50, 1) if smooth is None else count_of("training_curve", "smooth", smooth, 1)
     fig, ax = one_axes(figsize, ax)
-    width = max(loss.size // 50, 1) if smooth is None else smooth
     updates = np.arange(1, loss.size + 1)
     drawn = [*ax.plot(updates, loss, color="C0", alpha=0.3 if width > 1 else 1.0, label="loss")]
     if loss.size == 1:  # no line to be seen

@@ -72,25 +72,14 @@ def div(input, other, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
     floor = rounding_mode == "floor"
-    core, numpys = (Core.__floordiv__, np.floor_divide) if floor else (_truncated, _truncated)
-    return _of_whole("div", core, numpys, input, other)
-
-
-def _truncated(a, b):
-    """``a / b`` towards 0, of Tensors of floating numbers or NumPy's integers; its derivative is 0."""
-    if isinstance(a, np.ndarray):
-        return (a - np.fmod(a, b)) // b
-    return _core.trunc(Core.__truediv__(a, b))
-
-
-def _of_whole(name: str, core, numpys, a, b) -> Tensor:
-    """What the core computes of floating numbers, NumPy of integers."""
-    x, y, kind = _core.promoted(a, b)
+    x, y, kind = _core.promoted(input, other)
     if kind.kind == 2:
-        return wrap(core(x, y), f"{name.capitalize()}Backward0", kind)
-    if not np.all(as_numbers(y)):
-        raise RuntimeError(f"{name}: other must not be 0 because integers have no infinity")
-    return wrap_array(numpys(as_numbers(x), as_numbers(y)).astype(kind.core), kind)
+        quotient = Core.__floordiv__(x, y) if floor else _core.trunc(Core.__truediv__(x, y))
+        return wrap(quotient, "DivBackward0", kind)
+    a, b = as_numbers(x), as_numbers(y)
+    if not np.all(b):
+        raise RuntimeError("div: other must not be 0 because integers have no infinity")
+    return wrap_array((np.floor_divide(a, b) if floor else (a - np.fmod(a, b)) // b).astype(kind.core), kind)
 
 
 def truth(x) -> Tensor:

@@ -76,9 +76,11 @@ def check_count(name: str, value: int | None) -> None:
 
 def check_norm(max_grad_norm: Any) -> None:
     """Refuse a norm to which nothing can be clipped."""
-    if max_grad_norm is not None and not isinstance(max_grad_norm, (int, float, np.number)):
+    if max_grad_norm is None:
+        return
+    if not isinstance(max_grad_norm, (int, float, np.number)):
         raise TypeError(f"Trainer: max_grad_norm must be a number; got {shown(max_grad_norm)}")
-    if max_grad_norm is not None and not max_grad_norm > 0:
+    if not max_grad_norm > 0:
         raise ValueError(
             f"Trainer: max_grad_norm must be positive because gradients of norm 0 train nothing; got {max_grad_norm}"
         )
