@@ -64,6 +64,23 @@ def test_gradients_of_roots_of_nothing_are_zero(f):
     assert x.grad.tolist() == [[0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("p", [1, 2, 3, float("inf")])
+def test_distances_of_rows(p):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 1, 5, 3)), rng.normal(size=(7, 11, 3))
+    expected = np.linalg.norm(a[..., :, None, :] - b[..., None, :, :], p, -1)
+    x, y = torch.tensor(a, requires_grad=True), torch.tensor(b)
+    found = torch.cdist(x, y, p)
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12)
+    found.sum().backward()
+    for f in (lambda t: t, lambda t: t.transpose(-1, -2)):
+        assert torch.autograd.gradcheck(lambda x, y: torch.cdist(f(x), f(y), p), (x[0, 0, :3], y[0, :3]))
+    assert torch.cdist(torch.ones(0, 3), torch.ones(5, 3), p).shape == (0, 5)
+    assert torch.cdist(torch.ones(2, 0), torch.ones(5, 0)).tolist() == [[0] * 5] * 2
+    with pytest.raises(RuntimeError, match="^cdist: x1 and x2 must have as many columns; got"):
+        torch.cdist(torch.ones(2, 3), torch.ones(2, 1), p)
+
+
 def test_generators_run_without_gradients_step_by_step():
     closed = []
 

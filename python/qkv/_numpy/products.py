@@ -154,12 +154,8 @@ class _Operand:
         shape = [size for axis, size in enumerate(self.shape) if axis not in axes]
         return self.plan.add(f, self, shape, self.dtype, axes)
 
-    def __matmul__(self, other: _Operand) -> _Operand:
-        shape = (*self.shape[:-1], other.shape[-1])
-        dtype = np.result_type(self.dtype, other.dtype)
-        outer = self.shape[-1] == 1 and dtype.kind == "f"
-        f = Tensor.__mul__ if outer else Tensor.__matmul__
-        return self.plan.add(f, self, shape, dtype, other=other.at)
+    def times(self, other: _Operand, shape: Any, f: Callable[..., Any]) -> _Operand:
+        return self.plan.add(f, self, shape, np.result_type(self.dtype, other.dtype), other=other.at)
 
 
 @lru_cache(maxsize=256)
@@ -269,9 +265,16 @@ def _product(
     def size(labels: Labels) -> int:
         return math.prod(sizes[label] for label in labels)
 
+    if not inside and np.result_type(x.dtype, y.dtype).kind == "f":  # nothing is summed, so the order may stay
+        labels = [*left, *columns]
+        y = y.transpose([right.index(label) for label in labels if label in right])
+        y = y.reshape([sizes[label] if label in right else 1 for label in labels])
+        x = x.reshape([*x.shape, *(1 for _ in columns)])
+        return x.times(y, [sizes[label] for label in labels], Tensor.__mul__), labels
     a = x.transpose([left.index(label) for label in [*batch, *rows, *inside]] or None)
     b = y.transpose([right.index(label) for label in [*batch, *inside, *columns]] or None)
     a = a.reshape(size(batch), size(rows), size(inside))
     b = b.reshape(size(batch), size(inside), size(columns))
     labels = [*batch, *rows, *columns]
-    return (a @ b).reshape([sizes[label] for label in labels]), labels
+    product = a.times(b, (size(batch), size(rows), size(columns)), Tensor.__matmul__)
+    return product.reshape([sizes[label] for label in labels]), labels

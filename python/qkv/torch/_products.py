@@ -7,6 +7,7 @@ tensordot: Products summed over the last axes of one and the first of the other,
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,6 +93,15 @@ named("torch.tensordot")(
 @named("torch.cdist")
 def cdist(x1, x2, p: float = 2.0, compute_mode=None) -> Tensor:
     """Distances of each row of one to each row of the other, by their difference in every mode."""
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: x1 and x2 must have as many columns; got {x1.shape} and {x2.shape}")
+    if p == 2:
+        batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        one, two = (
+            _core.expanded(x, (*batch, *x.shape[-2:])).reshape(math.prod(batch), *x.shape[-2:]) for x in (x1, x2)
+        )
+        distances = _core.scaled_distances(one, two, 1.0).reshape(*batch, x1.shape[-2], x2.shape[-2])
+        return wrap(distances, "CdistBackward0")
     result = _reductions.norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     result._op = "CdistBackward0" if result._op else ""
     return result  # type: ignore[no-any-return]

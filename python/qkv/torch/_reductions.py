@@ -137,8 +137,9 @@ def diff(input, n: int = 1, dim: int = -1, prepend=None, append=None) -> Tensor:
     """Differences of neighbours, after others were joined before or behind."""
     axis = axis_of(dim, len(input.shape), "diff")
     parts = [part for part in (prepend, input, append) if part is not None]
-    input = cat(parts, axis) if len(parts) > 1 else clone(input)
-    found = np.diff(as_core(input), min(n, input.shape[axis]), axis)
+    input = cat(parts, axis) if len(parts) > 1 else input
+    n = min(n, input.shape[axis])
+    found = np.diff(as_core(input if n else clone(input)), n, axis)
     return wrap(found, "SubBackward0", input._kind)
 
 
