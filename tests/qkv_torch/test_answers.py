@@ -73,11 +73,11 @@ def test_distances_of_rows(p):
     found = torch.cdist(x, y, p)
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-12)
     found.sum().backward()
-    for f in (lambda t: t, lambda t: t.transpose(-1, -2)):
-        assert torch.autograd.gradcheck(lambda x, y: torch.cdist(f(x), f(y), p), (x[0, 0, :3], y[0, :3]))
+    assert torch.autograd.gradcheck(lambda x, y: torch.cdist(x, y, p), (x[0, 0, :3], y[0, :5]))
+    assert torch.autograd.gradcheck(lambda x, y: torch.cdist(x.T, y.T, p), (x[0, 0, :3], y[0, :3]))
     assert torch.cdist(torch.ones(0, 3), torch.ones(5, 3), p).shape == (0, 5)
     assert torch.cdist(torch.ones(2, 0), torch.ones(5, 0)).tolist() == [[0] * 5] * 2
-    with pytest.raises(RuntimeError, match="^cdist: x1 and x2 must have as many columns; got"):
+    with pytest.raises(RuntimeError, match=r"^cdist: x1 and x2 must have as many columns; got"):
         torch.cdist(torch.ones(2, 3), torch.ones(2, 1), p)
 
 

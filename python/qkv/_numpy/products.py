@@ -265,7 +265,7 @@ def _product(
     def size(labels: Labels) -> int:
         return math.prod(sizes[label] for label in labels)
 
-    if not inside and np.result_type(x.dtype, y.dtype).kind == "f":  # nothing is summed, so the order may stay
+    if not inside and np.result_type(x.dtype, y.dtype).kind == "f":  # no sums: any order does
         labels = [*left, *columns]
         y = y.transpose([right.index(label) for label in labels if label in right])
         y = y.reshape([sizes[label] if label in right else 1 for label in labels])

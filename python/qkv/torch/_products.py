@@ -97,8 +97,9 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None) -> Tensor:
         raise RuntimeError(f"cdist: x1 and x2 must have as many columns; got {x1.shape} and {x2.shape}")
     if p == 2:
         batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        count = math.prod(batch)
         one, two = (
-            _core.expanded(x, (*batch, *x.shape[-2:])).reshape(math.prod(batch), *x.shape[-2:]) for x in (x1, x2)
+            _core.expanded(x, (*batch, *x.shape[-2:])).reshape(count, *x.shape[-2:]) for x in (x1, x2)
         )
         distances = _core.scaled_distances(one, two, 1.0).reshape(*batch, x1.shape[-2], x2.shape[-2])
         return wrap(distances, "CdistBackward0")
