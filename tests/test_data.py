@@ -154,7 +154,7 @@ class TestBatches:
     @pytest.mark.parametrize(
         ("options", "error", "words"),
         [
-            ({"batch_size": 1.5}, TypeError, "batch_size must be an integer .*; got float"),
+            ({"batch_size": 1.5}, TypeError, "batch_size must be an integer .*; got 1.5"),
             ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
             ({"transform": 3}, TypeError, r"transform must be a function of \(batch, random\); got 3"),
             ({"pad_id": None}, TypeError, "pad_id must be a number; got None"),

@@ -100,12 +100,12 @@ def test_a_length_mask_does_what_valid_lens_do():
         (
             lambda: masks.padding([[1, 2]], None),
             TypeError,
-            "padding: pad_id must be an integer .*; got NoneType",
+            "padding: pad_id must be an integer .*; got None",
         ),
         (
             lambda: masks.padding([[1, 2]], [0, 1]),
             TypeError,
-            "padding: pad_id must be an integer .*; got list",
+            r"padding: pad_id must be an integer .*; got \[0, 1\]",
         ),
         (lambda: masks.causal(3, alignment="left"), ValueError, r"causal: alignment must be .* got 'left'"),
         (

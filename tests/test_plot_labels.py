@@ -94,7 +94,7 @@ def test_refusals():
         plot.show_heatmaps(np.ones((1, 1, 2, 2)), xticks=5)
     with pytest.raises(ValueError, match="training_curve: smooth must be at least 1; got 0"):
         plot.training_curve([1.0, 2.0], smooth=0)
-    with pytest.raises(TypeError, match=r"training_curve: smooth must be an integer .*; got float"):
+    with pytest.raises(TypeError, match=r"training_curve: smooth must be an integer .*; got 1.5"):
         plot.training_curve([1.0, 2.0], smooth=1.5)
     assert not plt.get_fignums()
 

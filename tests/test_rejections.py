@@ -62,7 +62,10 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "NadarayaWatson.fit: bandwidth must be an array or nested lists of equal lengths",
     ),
     (lambda: qkv.rotary_tables([1], 4, scaling=True), "rotary_tables: scaling must be a dict; got True"),
-    (lambda: qkv.plot.show_formula(Lq=2.5), "show_formula: Lq must be an integer; got 2.5"),
+    (
+        lambda: qkv.plot.show_formula(Lq=2.5),
+        "show_formula: Lq must be an integer because it counts or bounds integers; got 2.5",
+    ),
     (
         lambda: qkv.plot.head_view(RAGGED, "a"),
         "plot: numbers must be an array or nested lists of equal lengths",

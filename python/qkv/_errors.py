@@ -28,10 +28,11 @@ def integer_of(operation: str, name: str, value: Any) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        kind = type(value).__name__
+        number = None
+    if number is None or isinstance(value, bool):
         raise TypeError(
-            f"{operation}: {name} must be an integer because it counts or bounds integers; got {kind}"
-        ) from None
+            f"{operation}: {name} must be an integer because it counts or bounds integers; got {shown(value)}"
+        )
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"{operation}: {name} must be in [-2^63, 2^63) because it is an int64; got {number}")
     return number

@@ -251,7 +251,7 @@ def test_rollout():
         look.rollout(r, 5)
     with pytest.raises(ValueError, match=r"rollout: gradient must be of a recording with keep_graph=True"):
         look.rollout(r, 1, gradient=score)
-    with pytest.raises(TypeError, match=r"rollout: token must be an integer; got 0\.5"):
+    with pytest.raises(TypeError, match=r"rollout: token must be an integer .*; got 0\.5"):
         look.rollout(r, 0.5)
     with pytest.raises(
         ValueError, match=r"rollout: recording must hold self-attention over one length; got \[3, 5\]"

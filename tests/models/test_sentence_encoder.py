@@ -189,7 +189,7 @@ def test_progress(tmp_path, capsys):
             r"encode: texts must hold whole characters; got '\\ud83d', half of one, at .* 0",
         ),
         (["a"], {"batch_size": 0}, ValueError, "batch_size must be at least 1; got 0"),
-        (["a"], {"batch_size": 1.5}, TypeError, "encode: batch_size must be an integer .*; got float"),
+        (["a"], {"batch_size": 1.5}, TypeError, "encode: batch_size must be an integer .*; got 1.5"),
         (["a"], {"prompt": 3}, TypeError, "encode: prompt must be a string; got 3"),
     ],
 )
@@ -212,11 +212,11 @@ def test_rejected_options(tmp_path, option, text):
     tokenizer = Tokenizer.from_pretrained(make_folder(tmp_path))
     with pytest.raises(ValueError, match=text):
         SentenceEncoder(make_model(), tokenizer, **option)
-    with pytest.raises(TypeError, match=r"^SentenceEncoder: max_seq_length must be an integer .*; got float"):
+    with pytest.raises(TypeError, match=r"^SentenceEncoder: max_seq_length must be an integer .*; got 2.5"):
         SentenceEncoder(make_model(), tokenizer, max_seq_length=2.5)
     with pytest.raises(TypeError, match=r"tokenizer a qkv\.models\.Tokenizer; got BertModel and Tokenizer"):
         SentenceEncoder(make_model(), tokenizer.tokenizer)
-    with pytest.raises(TypeError, match=r"^encode: max_length must be an integer .*; got float"):
+    with pytest.raises(TypeError, match=r"^encode: max_length must be an integer .*; got 2.5"):
         tokenizer.encode("a", 2.5)
 
 

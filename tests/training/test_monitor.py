@@ -109,7 +109,7 @@ def test_one_of_several_metrics():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: linear(patience=0), "patience must be an integer of at least 1; got 0"),
+        (lambda: linear(patience=0), "patience must be at least 1; got 0"),
         (lambda: linear(mode="least"), "mode must be min or max; got 'least'"),
         (lambda: linear(monitor="error"), "monitor must be loss without evaluate .*; got 'error'"),
         (

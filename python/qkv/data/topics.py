@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from .._errors import integer_of
 
 
 def topics() -> list[str]:
@@ -98,7 +99,7 @@ def windows(ids: Sequence[int] | NDArray[np.int64], length: int) -> NDArray[np.i
     if table.dtype.kind not in "iu" and table.size > 0:
         raise TypeError(f"windows: ids must hold integers; got dtype {table.dtype}")
     table = table.astype(np.int64)
-    length = operator.index(length)
+    length = integer_of("windows", "length", length)
     if length < 1 or table.size < length:
         raise ValueError(
             f"windows: length must be in 1..{table.size} because a piece cannot be longer than the text; got {length}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
+from .._errors import integer_of
 from .communicator import check
 
 
@@ -71,10 +70,7 @@ def positions(L: int, comm: Any, is_causal: bool | str = False) -> NDArray[np.in
     >>> qkv.distributed.positions(5, None)
     array([0, 1, 2, 3, 4])
     """
-    try:
-        length = operator.index(L)
-    except TypeError:
-        raise TypeError(f"positions: L must be an integer; got {shown(L)}") from None
+    length = integer_of("positions", "L", L)
     ranks, rank = 1, 0
     if comm is not None:
         check(comm, "positions")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._core import Tensor
-from .._errors import shown
+from .._errors import integer_of, shown
 from ..gradients import grad, no_grad
 from .changing import change, without_heads
 from .names import Names, layer_of
@@ -151,8 +151,7 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
             "some of the layers"
         )
     length = lengths.pop()
-    if isinstance(token, bool) or not hasattr(token, "__index__"):
-        raise TypeError(f"rollout: token must be an integer; got {shown(token)}")
+    token = integer_of("rollout", "token", token)
     if not -length <= token < length:
         raise IndexError(f"rollout: token must be from {-length} to {length - 1}; got {token}")
     slopes: list[Any] = [None] * len(layers)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from .._errors import shown
+from .._errors import count_of, shown
 from .._formulas import array_of
 
 
 def check(operation: str, least: int, **numbers: Any) -> None:
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TypeError(f"{operation}: {name} must be an integer; got {shown(number)}")
-        if number < least:
-            raise ValueError(f"{operation}: {name} must be at least {least}; got {number}")
+        count_of(operation, name, number, least)
 
 
 def check_functions(operation: str, masks: tuple[Any, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._errors import count_of, shown
 from ..data import pad
 from ..gradients import no_grad
 from ..nn import no_attention_record
@@ -132,10 +132,7 @@ class Generation:
             raise ValueError(
                 f"generate: input_ids must be integers (B, L) with L at least 1; got {prompts.dtype} {prompts.shape}"
             )
-        if not hasattr(max_new_tokens, "__index__"):
-            raise TypeError(f"generate: max_new_tokens must be a whole number; got {shown(max_new_tokens)}")
-        if max_new_tokens < 1:
-            raise ValueError(f"generate: max_new_tokens must be at least 1; got {max_new_tokens}")
+        count_of("generate", "max_new_tokens", max_new_tokens, 1)
         if on_token is not None and method == "beam":
             raise ValueError(
                 "generate: on_token must be None with method='beam' because beams change what was chosen"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import count_of
 from ..random import Generator, rand, randint
 
 IGNORED = -100
@@ -69,8 +70,7 @@ def mask_tokens(
     if words.dtype.kind not in "iu":
         raise TypeError(f"mask_tokens: ids must be integers; got ids of {words.dtype}")
     words = words.astype(np.int64)
-    if vocab_size < 1:
-        raise ValueError(f"mask_tokens: vocab_size must be at least 1; got {vocab_size}")
+    count_of("mask_tokens", "vocab_size", vocab_size, 1)
     if words.size and not (words.min() >= 0 and words.max() < vocab_size):
         raise ValueError(
             f"mask_tokens: ids must be from 0 to vocab_size - 1 = {vocab_size - 1}; got {words.min()} to {words.max()}"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv._core import Generator
-from qkv._errors import integer_of
+from qkv._errors import count_of, integer_of
 from qkv.random.arguments import float_name, floats, generator_of, shape_of
 
 
@@ -81,10 +81,7 @@ def randperm(n: int, *, rng: Generator | None = None) -> npt.NDArray[np.int64]:
     >>> sorted(qkv.randperm(4).tolist())
     [0, 1, 2, 3]
     """
-    count = integer_of("randperm", "n", n)
-    if count < 0:
-        raise ValueError(f"randperm: n must be at least 0 because it counts elements; got n = {count}")
-    drawn: npt.NDArray[np.int64] = generator_of("randperm", rng)._randperm(count)
+    drawn: npt.NDArray[np.int64] = generator_of("randperm", rng)._randperm(count_of("randperm", "n", n))
     return drawn
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import shown
+from .._errors import count_of, shown
 from .one_process import OneProcess
 
 
@@ -68,10 +68,8 @@ def check_functions(loss: Any, evaluate: Any, stop_when: Any, evaluate_every: An
 
 def check_count(name: str, value: int | None) -> None:
     """Refuse what is no count."""
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1
-    ):
-        raise ValueError(f"Trainer: {name} must be an integer of at least 1; got {value!r}")
+    if value is not None:
+        count_of("Trainer", name, value, 1)
 
 
 def check_norm(max_grad_norm: Any) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from ..._errors import shown
+from ..._errors import count_of
 from .networks import Messages, Network, network
 from .rates import Rates
 
@@ -112,7 +111,7 @@ class Job(ABC):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.type in ("int", int):
-                _positive(f"plan.{type(self).__name__}", field.name, getattr(self, field.name))
+                count_of(f"plan.{type(self).__name__}", field.name, getattr(self, field.name), 1)
 
     @abstractmethod
     def _step(self, place: Place) -> Step:
@@ -204,19 +203,9 @@ class Job(ABC):
 def _place(
     operation: str, rates: Rates, ranks: int, between: str | Network, per_machine: int | None
 ) -> Place:
-    count = _positive(operation, "ranks", ranks)
-    each = rates.cores if per_machine is None else _positive(operation, "per_machine", per_machine)
+    count = count_of(operation, "ranks", ranks, 1)
+    each = rates.cores if per_machine is None else count_of(operation, "per_machine", per_machine, 1)
     return Place(rates, count, network(between, rates), each)
-
-
-def _positive(operation: str, name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{operation}: {name} must be an integer; got {shown(value)}") from None
-    if number < 1:
-        raise ValueError(f"{operation}: {name} must be at least 1; got {number}")
-    return number
 
 
 def shares(items: int, ranks: int) -> tuple[int, int, float]:

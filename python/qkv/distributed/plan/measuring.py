@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import _core
-from ..._errors import shown
+from ..._errors import count_of, shown
 from ...config import processor
 from ..launch import world
 from ..starting import environment, find_mpiexec
@@ -69,8 +69,7 @@ def measure(
     ranks = max(1, cores // threads) if threads > 0 else 1
     counts = sorted(set(at_once if at_once is not None else (1, ranks, 2 * ranks)))
     for name, value in (("at_once", min(counts, default=0)), ("threads", threads), ("repeats", repeats)):
-        if value < 1:
-            raise ValueError(f"plan.measure: {name} must be at least 1; got {shown(value)}")
+        count_of("plan.measure", name, value, 1)
     if not seconds > 0:
         raise ValueError(f"plan.measure: seconds must be above 0; got {shown(seconds)}")
     launcher = find_mpiexec("plan.measure") if counts[-1] > 1 else None
