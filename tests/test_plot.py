@@ -361,6 +361,12 @@ EVERY = {
 NEEDED = {"show_formula": {"Lq": 5}}  # arguments that have no place
 
 
+def test_a_formula_names_what_its_axes_count():
+    _, axes = plot.show_formula(Lq=20, heads=2)
+    assert [ax.get_xlabel() for ax in axes[1]] == ["keys", "blocks of 3 keys", "keys"]
+    assert [ax.get_xlabel() for ax in axes[0]] == ["", "", ""]
+
+
 class TestEveryPlot:
     def test_all_are_here(self):
         assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()}

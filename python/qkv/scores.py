@@ -52,7 +52,7 @@ def alibi(slopes: Any) -> ScoreMod:
     """
     slopes = _array("alibi", "slopes", slopes, 1, "(H,)")
 
-    @fixed
+    @fixed(slopes=(0, slopes))
     def alibi(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return score - slopes[h] * abs(q_idx - kv_idx)
 
@@ -90,7 +90,7 @@ def soft_cap(cap: Any) -> ScoreMod:
     if not is_array(cap) and not (_is_number(cap) and 0 < cap < math.inf):
         raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
 
-    @fixed
+    @fixed()
     def soft_cap(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return cap * np.tanh(score / cap)
 
@@ -147,7 +147,7 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
         )
     octaves = math.log(max_distance / exact)
 
-    @fixed
+    @fixed(table=(1, table))
     def relative_bias(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         ahead = kv_idx - q_idx
         distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
@@ -200,7 +200,7 @@ def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
         integer_of("shaw", "q_offset", q_offset),
     )
 
-    @fixed
+    @fixed(query_times_table=(1, products))
     def shaw(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         distance = np.clip(kv_idx - q_idx, -farthest, farthest)
         return score + products[b, h, q_idx - q_offset, distance + farthest]
@@ -249,7 +249,7 @@ def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
     farthest = _half("transformer_xl", "query_times_positions", products)
     q_offset = integer_of("transformer_xl", "q_offset", q_offset)
 
-    @fixed
+    @fixed(query_times_positions=(1, products))
     def transformer_xl(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
 
@@ -316,7 +316,7 @@ def disentangled(
         arrays.append(array)
     of_queries, of_keys = arrays
 
-    @fixed
+    @fixed(content_to_position=(1, of_queries), position_to_content=(1, of_keys))
     def disentangled(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         ahead = np.clip(q_idx - kv_idx + max_distance, 0, 2 * max_distance - 1)
         behind = np.clip(kv_idx - q_idx + max_distance, 0, 2 * max_distance - 1)

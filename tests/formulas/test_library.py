@@ -120,6 +120,34 @@ def test_an_index_that_leaves_its_array_is_found_at_each_length():
         qkv.scaled_dot_product_attention(q, *longer, score_mod=formula)
 
 
+@pytest.mark.parametrize("mask_mod", [None, formulas.causal])
+@pytest.mark.parametrize("heads", [H - 1, H + 1])
+@pytest.mark.parametrize(
+    ("name", "argument", "make"),
+    [
+        ("alibi", "slopes", lambda heads: scores.alibi(np.ones(heads))),
+        ("relative_bias", "table", lambda heads: scores.relative_bias(np.ones((8, heads)))),
+        ("shaw", "query_times_table", lambda heads: scores.shaw(np.ones((B, heads, LQ, 3)))),
+        (
+            "transformer_xl",
+            "query_times_positions",
+            lambda heads: scores.transformer_xl(np.ones((B, heads, LQ, 2 * LK - 1))),
+        ),
+        (
+            "disentangled",
+            "position_to_content",
+            lambda heads: scores.disentangled(np.ones((B, H, LQ, 4)), np.ones((B, heads, LK, 4)), 2),
+        ),
+    ],
+)
+def test_arrays_of_other_heads_are_refused(name, argument, make, heads, mask_mod):
+    """Of too many the first ones would be read."""
+    text = rf"score_mod {name} must have {argument} of H = {H} heads as the call has; got {argument} \("
+    q, k, v = cases.inputs()
+    with pytest.raises(ValueError, match=text):
+        qkv.scaled_dot_product_attention(q, k, v, score_mod=make(heads), mask_mod=mask_mod)
+
+
 def test_options_of_layers_trace_nothing(monkeypatch):
     calls = traced_calls(monkeypatch)
     layer = qkv.nn.MultiHeadAttention(H * 4, H, alibi=True, softcap=5.0, relative_bias={}, is_causal=True)

@@ -25,10 +25,17 @@ from .values import array_of, is_array
 __all__ = ["TracedFormula", "array_of", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
 
 
-def fixed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a score_mod that always reads the same arrays: it is traced once, not at each call."""
-    function.traces = []  # type: ignore[attr-defined]
-    return function
+def fixed(**arrays: tuple[int, Any]) -> Callable[[Any], Any]:
+    """Mark a score_mod that always reads the same arrays: it is traced once, not at each call.
+
+    Each array comes with its axis of heads, of which there must be as many as in the call.
+    """
+
+    def marked(function: Any) -> Any:
+        function.traces, function.arrays = [], arrays
+        return function
+
+    return marked
 
 
 class TracedFormula:
@@ -48,12 +55,21 @@ class TracedFormula:
         """Give window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
         key = tuple(shape), None if offsets is None else offsets.tobytes()
         if key not in self._bound:
+            self._check_heads(shape[1])
             traces = getattr(self.score_mod, "traces", None) if self.mask_mod is None else None
             bound = (
                 self._traced_now(shape, offsets) if traces is None else self._fixed(traces, shape, offsets)
             )
             self._bound[key] = bound
         return self._bound[key]
+
+    def _check_heads(self, heads: int) -> None:
+        for name, (axis, array) in getattr(self.score_mod, "arrays", {}).items():
+            if array.shape[axis] != heads:
+                raise ValueError(
+                    f"{self._operation}: {self._name(True)} must have {name} of H = {heads} heads as the call has; "
+                    f"got {name} {tuple(array.shape)}"
+                )
 
     def _traced_now(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
         graph = Graph(shape, offsets)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors import counted
 from .._formulas import dense
 from .._formulas.blocks import block_kinds
 from ..attention import scaled_dot_product_attention
@@ -107,7 +108,8 @@ def show_formula(
         image = draw_matrix(panel, table[head], "Greys" if column == 1 else "Reds", low, high)
         row = f"head {head}" if heads > 1 else ""
         panel.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
-        panel.set_xlabel("keys" if head == heads - 1 else "")
+        counted_below = f"blocks of {counted(size[1], 'key')}" if column == 1 else "keys"
+        panel.set_xlabel(counted_below if head == heads - 1 else "")
         if column == 1:
             bar = fig.colorbar(image, ax=panel, shrink=0.6, ticks=[0, 1, 2])
             bar.ax.set_yticklabels(["empty", "mixed", "full"])
