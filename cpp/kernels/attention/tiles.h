@@ -51,8 +51,8 @@ class PrefetchQueue {
   Segment segment_[kMostSegments];
 };
 
-// c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes). Before each tile the rows of a that the
-// next one reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
+// c (rows, vectors * kLanes) = a (rows, depth) @ b (depth, vectors * kLanes). With 32 registers the rows of a that the
+// next tile reads are fetched into the first-level cache: whole rows if they are `cold`, else their first lines.
 template <class T>
 void multiply_panel(const TileProduct<T>& product, Index rows, Index vectors, PrefetchQueue* queue, bool cold);
 // The same with a[row][k] at a[k * stride + row]. Rows of the weights are written at the same time, if there are any.

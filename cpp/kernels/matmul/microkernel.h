@@ -49,9 +49,9 @@ template <class T> struct TileProduct {
 };
 
 // Nothing is done between the steps of a tile.
-struct Nothing {
+constexpr struct Nothing {
   void operator()() const {}
-};
+} nothing;
 
 // Keeps the compiler from deriving this pointer from another, which costs an addition per step and row of the tile.
 template <class T> inline void keep_apart(const T*& p) { asm("" : "+r"(p)); }
