@@ -6,6 +6,7 @@ imported by the first call.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +17,11 @@ from . import _core, _errors
 def _later(module: str, name: str) -> Callable[..., Any]:
     """Give a function that imports its module when it is called."""
 
-    def call(*values: Any, **options: Any) -> Any:
-        return getattr(importlib.import_module(module, __package__), name)(*values, **options)
+    @functools.cache
+    def function() -> Callable[..., Any]:
+        return getattr(importlib.import_module(module, __package__), name)  # type: ignore[no-any-return]
 
-    return call
+    return lambda *values, **options: function()(*values, **options)
 
 
 def _numpy_tables() -> dict[str, Any]:
@@ -30,7 +32,7 @@ def _numpy_tables() -> dict[str, Any]:
 
     return {
         "functions": functions.answers(),
-        "ufuncs": ufuncs.CALLS,
+        "ufuncs": ufuncs.CALLS | ufuncs.OF_ARRAYS,
         "array": np.ndarray,
         "array_function": _numpy.array_function,
         "unsupported": _numpy.UnsupportedError,

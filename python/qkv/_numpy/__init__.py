@@ -18,7 +18,7 @@ from .. import _core
 from .._core import Tensor
 
 # Those that the Tensor's operators answer (cpp/bindings/tensor_operators.cpp) unless they come with options.
-_OPERATORS = (
+_NAMES = (
     "add subtract multiply true_divide power floor_divide remainder divmod matmul bitwise_and bitwise_or bitwise_xor "
     "invert equal not_equal less less_equal greater greater_equal"
 )
@@ -32,7 +32,7 @@ savez savez_compressed searchsorted shape shares_memory size
 # Those that make arrays, of anything; so do the modules that compare and mask.
 _CONVERT = "asarray_chkfinite require asfarray atleast_1d atleast_2d atleast_3d broadcast_arrays"
 _WRITE = "copyto fill_diagonal place put put_along_axis putmask"
-_OPERATOR_UFUNCS = {getattr(np, name) for name in _OPERATORS.split()}
+OPERATORS = {getattr(np, name) for name in _NAMES.split()}
 _UFUNCS_WITHOUT_GRADIENT = {getattr(np, name) for name in _UFUNCS.split()}
 _FUNCTIONS_WITHOUT_GRADIENT = {getattr(np, name) for name in _FUNCTIONS.split()}
 _WRITERS = {getattr(np, name) for name in _WRITE.split()}
@@ -73,7 +73,7 @@ def _wrapped(result: Any) -> Any:
     return result
 
 
-def _records(tensors: list[Tensor]) -> bool:
+def records(tensors: list[Tensor]) -> bool:
     return _core.grad_enabled() and any(t.requires_grad for t in tensors)
 
 
@@ -138,7 +138,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
             return implementation(*inputs, **options)
         except UnsupportedError as error:
             reason = str(error)
-    if _records(found) and not (called and ufunc in _UFUNCS_WITHOUT_GRADIENT):
+    if records(found) and not (called and ufunc in _UFUNCS_WITHOUT_GRADIENT):
         raise _lost(ufunc.__name__ if called else f"{ufunc.__name__}.{method}", reason)
     function = ufunc if called else getattr(ufunc, method)
     if method == "at" and isinstance(inputs[0], Tensor):
@@ -146,11 +146,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
     out = options.pop("out", ())
     if not any(isinstance(target, Tensor) for target in out):
         result = function(*plain(inputs), **plain(options), **({"out": out} if out else {}))
-        return (
-            _wrapped(result)
-            if not out and (implementation is not None or ufunc in _OPERATOR_UFUNCS)
-            else result
-        )
+        return _wrapped(result) if not out and (implementation is not None or ufunc in OPERATORS) else result
     results = function(*plain(inputs), **plain(options))
     for target, result in zip(out, results if ufunc.nout > 1 else [results], strict=True):
         if target is not None:
@@ -175,7 +171,7 @@ def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: A
             return implementation(*args, **kwargs)
         except UnsupportedError as error:
             reason = str(error)
-    if _records(found) and function not in _FUNCTIONS_WITHOUT_GRADIENT:
+    if records(found) and function not in _FUNCTIONS_WITHOUT_GRADIENT:
         raise _lost(function.__name__, reason, function.__module__)
     if function in _WRITERS and args and isinstance(args[0], Tensor):
         return _change(function, args[0], *plain(args[1:]), **plain(kwargs))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from . import UnsupportedError, plain
+from . import OPERATORS, UnsupportedError, array_ufunc, plain, records, tensors_in
 
 
 def logaddexp(a: Any, b: Any) -> Any:
@@ -51,6 +51,22 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.maximum: _core.maximum,
     np.minimum: _core.minimum,
     np.divmod: divmod,
+}
+
+
+def _of_arrays(ufunc: np.ufunc) -> Callable[..., Any]:
+    def answer(*inputs: Any) -> Any:
+        found = [*tensors_in(inputs)]
+        return array_ufunc(found[0], ufunc, "__call__", *inputs) if records(found) else ufunc(*plain(inputs))
+
+    return answer
+
+
+# All others: NumPy's results.
+OF_ARRAYS = {
+    ufunc: _of_arrays(ufunc)
+    for ufunc in vars(np).values()
+    if isinstance(ufunc, np.ufunc) and ufunc not in CALLS and ufunc not in OPERATORS
 }
 
 
