@@ -184,7 +184,7 @@ class TestHeadView:
         table = weights(2, 3, 5, 5)
         view = plot.head_view(list(table), TOKENS, layer=-1, head=1)
         (ax,) = view[1]
-        assert ax.get_title() == "head 1"
+        assert ax.get_title() == "layer 1, head 1"
         strength = ax.collections[0].get_colors()[:, 3]
         np.testing.assert_allclose(strength, table[1, 1][table[1, 1] > 0.005])
         data = data_of(view)

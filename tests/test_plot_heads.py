@@ -57,6 +57,14 @@ class TestHeadView:
         assert list(drawn) == list(axes)
         assert [ax.get_title() for ax in axes] == ["x", "y"]
 
+    def test_of_several_layers_the_titles_say_which(self):
+        layers = [weights(2, 5, 5), weights(2, 5, 5)]
+        assert [ax.get_title() for ax in plot.head_view(layers, TOKENS, layer=-1)[1]] == [
+            "layer 1, head 0",
+            "layer 1, head 1",
+        ]
+        assert plot.head_view(layers, TOKENS, layer=1, head=1)[1][0].get_title() == "layer 1, head 1"
+
     def test_columns(self):
         fig, axes = plot.head_view(weights(5, 5, 5), TOKENS, columns=2)
         assert len(fig.axes) == 6
@@ -177,6 +185,21 @@ class TestTrainingCurve:
         _, both = plot.training_curve(history, smooth=1)
         assert [line.get_label() for line in both.get_lines()] == ["loss", "held-out loss"]
         assert [line.get_label() for line in both.figure.axes[-1].get_lines()] == ["exact"]
+
+    def test_metrics_of_other_sizes_have_axes_of_their_own(self, history):
+        """On one axis an accuracy is a flat line below a perplexity."""
+        for place, entry in enumerate(history.evaluations):
+            entry.update({"perplexity": 300.0 - 100 * place, "f1": 0.9, "bleu": 150.0, "nothing": np.nan})
+        _, ax = plot.training_curve(history, ["exact", "perplexity", "f1", "bleu"], smooth=1)
+        _, shares, large = ax.figure.axes
+        assert (shares.get_ylabel(), large.get_ylabel()) == ("exact / f1", "perplexity / bleu")
+        assert shares.get_ylim()[1] < 1.1
+        assert shares.spines["right"].get_position() != large.spines["right"].get_position()
+        assert shares.get_legend() is None
+        legend = [t.get_text() for t in large.get_legend().get_texts()]
+        assert legend == ["loss", "exact", "perplexity", "f1", "bleu"]
+        _, ax = plot.training_curve(history, ["nothing", "exact"], smooth=1)
+        assert [beside.get_ylabel() for beside in ax.figure.axes[1:]] == ["nothing", "exact"]
 
     def test_choices(self, history):
         _, given = plt.subplots()

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+SIZES, APART = 3.0, 45.0  # by how much metrics of one axis differ, and points from one axis to the next
+
+
 def training_curve(
     history: Any,
     metrics: Sequence[str] | None = None,
@@ -27,14 +30,15 @@ def training_curve(
     figsize: tuple[float, float] = (5.0, 3.0),
     ax: Axes | None = None,
 ) -> tuple[Figure, Axes]:
-    """Draw the loss of each update, its running mean, and the metrics of the evaluations, on an axis of their own.
+    """Draw the loss of each update, its running mean, and the metrics of the evaluations, on axes of their own.
 
     Parameters
     ----------
     history : qkv.training.History, or array_like (updates,)
         A history, or losses alone.
     metrics : sequence of str, optional
-        Which metrics to draw, all of them unless given. Those with "loss" in their name share the axis of the loss.
+        Which metrics to draw, all of them unless given. Those with "loss" in their name share the axis of the loss, the
+        others one on the right if their largest numbers differ by no more than a factor of 3 from those of the first.
     smooth : int, optional
         Number of updates in the running mean; a fiftieth of all unless given, 1 draws none.
     reference : dict from label to number, optional
@@ -50,7 +54,7 @@ def training_curve(
     -------
     fig : matplotlib.figure.Figure
     ax : matplotlib.axes.Axes
-        Of the loss; that of the other metrics is its twin, ``fig.axes[-1]``.
+        Of the loss; those of the other metrics are its twins, the last of ``fig.axes``.
 
     Raises
     ------
@@ -89,18 +93,31 @@ def training_curve(
         drawn.append(ax.axhline(value, color="gray", linestyle=":", label=label))
     ax.set(xlabel="update", ylabel="loss", title=title or "", yscale=yscale)
     ax.grid(True, alpha=0.4)
-    others = [name for name in chosen if "loss" not in name]
-    beside = ax.twinx() if others else ax
+    beside: list[
+        tuple[Axes, float, list[str]]
+    ] = []  # the largest number of its first metric, and all their names
     for number, name in enumerate(chosen, start=1):
         steps, values = history.metric(name)
-        target = beside if name in others else ax
+        target = ax if "loss" in name else _beside(ax, beside, name, values)
         drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=name)
-    if others:
-        beside.set_ylabel(" / ".join(others))
-        beside.legend(handles=drawn, fontsize="small", loc="center right")  # above the lines of both axes
-    else:
-        ax.legend(handles=drawn, fontsize="small")
+    for target, _, names in beside:
+        target.set_ylabel(" / ".join(names))
+    top, place = (beside[-1][0], "center right") if beside else (ax, "best")  # above the lines of all axes
+    top.legend(handles=drawn, fontsize="small", loc=place)
     return fig, ax
+
+
+def _beside(ax: Axes, known: list[tuple[Axes, float, list[str]]], name: str, values: list[float]) -> Any:
+    """Give the axis on the right on which a metric can be read: that of metrics of its size, or a new one."""
+    size = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+    for target, first, names in known:
+        if first / SIZES <= size <= first * SIZES:
+            names.append(name)
+            return target
+    target = ax.twinx()
+    target.spines["right"].set_position(("outward", APART * len(known)))
+    known.append((target, size, [name]))
+    return target
 
 
 def running_mean(values: NDArray[Any], width: int) -> NDArray[np.float64]:

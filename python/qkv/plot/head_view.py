@@ -72,7 +72,7 @@ def head_view(
         Which sentence of a batch is drawn; the title says so.
     title : str, optional
     titles : sequence of str, optional
-        One for each panel of the figure; "head 0" and so on unless given.
+        One for each panel of the figure; "head 0" and so on unless given, of several layers "layer 0, head 0".
     columns : int
         Number of panels beside each other.
     color : str
@@ -204,7 +204,7 @@ class HeadView(HeadsView):
         table = self.layers[self.layer][:, q0:q1, k0:k1]
         heads = list(range(len(table))) if self.head is None else [self.head]
         queries, keys = self.queries[q0:q1], self.keys[k0:k1]
-        names = [f"head {head}" for head in heads] if self.titles is None else list(self.titles)
+        names = [self._called(head) for head in heads] if self.titles is None else list(self.titles)
         high, wide, gap = INCHES
         ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]
         if ax is None:

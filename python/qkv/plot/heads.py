@@ -135,6 +135,10 @@ class HeadsView(AttentionView):
         self.layer = place_in(name, "layer", layer, len(layers), "layer")
         self.head = None if head is None else place_in(name, "head", head, len(layers[0]), "head")
 
+    def _called(self, head: int) -> str:
+        """Give what a panel of the figure is called: its head, and of several layers which."""
+        return f"layer {self.layer}, head {head}" if len(self.layers) > 1 else f"head {head}"
+
     def _sizes(self) -> str:
         """Say how many tokens, or patches."""
         raise NotImplementedError

@@ -170,5 +170,5 @@ class ImageView(HeadsView):
                 corner = place % self.side, place // self.side
                 panel.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="#00b4ff", linewidth=1.5))
             panel.set(xticks=[], yticks=[])
-            panel.set_title(f"head {head}", fontsize="small")
+            panel.set_title(self._called(head), fontsize="small")
         return fig, panels[: len(heads)]
