@@ -25,14 +25,14 @@ from .values import array_of, is_array
 __all__ = ["TracedFormula", "array_of", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
 
 
-def fixed(**arrays: tuple[int, Any]) -> Callable[[Any], Any]:
+def fixed(**arrays: tuple[int, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Mark a score_mod that always reads the same arrays: it is traced once, not at each call.
 
     Each array comes with its axis of heads, of which there must be as many as in the call.
     """
 
-    def marked(function: Any) -> Any:
-        function.traces, function.arrays = [], arrays
+    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.traces, function.arrays = [], arrays  # type: ignore[attr-defined]
         return function
 
     return marked
