@@ -9,6 +9,7 @@ query i and key j.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from .errors import FormulaError, source_line
-from .operations import NUMPY, on_tensors
+from .operations import NUMPY, ON_TENSORS
 
 HEAD, QUERY, KEY, DIAGONAL, PAIR = range(5)
 Range = tuple[int, int]
@@ -260,6 +261,15 @@ def kind_of(dtype: Any) -> str:
     return kind if kind in "bf" else "i"
 
 
+# Those that are extreme at the ends of their operands' ranges, of Python's integers, which have no limit.
+_MONOTONE = {
+    "multiply": operator.mul,
+    "floor_divide": operator.floordiv,
+    "right_shift": operator.rshift,
+    "left_shift": operator.lshift,
+}
+
+
 def _combined(op: str, of: list[Range]) -> Range | None:
     (low, high), other = of[0], of[-1]
     if op in ("minimum", "maximum"):
@@ -275,20 +285,13 @@ def _combined(op: str, of: list[Range]) -> Range | None:
         return 0, min(r[1] for r in of if r[0] >= 0)
     if op in ("bitwise_or", "bitwise_xor") and low >= 0 <= other[0]:
         return 0, (1 << max(high, other[1]).bit_length()) - 1
-    if (
-        (op == "right_shift" and other[0] >= 0)
-        or (op == "floor_divide" and not other[0] <= 0 <= other[1])
-        or op == "multiply"
-    ):
-        function = {
-            "right_shift": lambda a, b: a >> b,
-            "floor_divide": lambda a, b: a // b,
-            "multiply": lambda a, b: a * b,
-        }
-        ends = [function[op](a, b) for a in of[0] for b in other]
-        return min(ends), max(ends)
-    if op == "left_shift" and other[0] >= 0 and other[1] < 63:
-        ends = [a << b for a in of[0] for b in other]
+    refused = (
+        (op == "floor_divide" and other[0] <= 0 <= other[1])
+        or (op in ("left_shift", "right_shift") and other[0] < 0)
+        or (op == "left_shift" and other[1] > 62)
+    )
+    if op in _MONOTONE and not refused:
+        ends = [_MONOTONE[op](a, b) for a in of[0] for b in other]
         return min(ends), max(ends)
     return None
 
@@ -313,7 +316,7 @@ def compute(graph: Graph, n: Node, args: list[Any], pair_dtype: Any = None) -> A
             return np.trunc(x).astype(np.int64) if x.dtype.kind == "f" else x.astype(np.int64)
     if any(isinstance(x, _core.Tensor) for x in args):
         if n.kind == "f":
-            return on_tensors()[n.op](*args)
+            return ON_TENSORS[n.op](*args)
         args = [x.detach().numpy() if isinstance(x, _core.Tensor) else x for x in args]
     with np.errstate(all="ignore"):
         result = NUMPY[n.op](*args)

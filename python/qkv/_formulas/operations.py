@@ -5,11 +5,14 @@ Values are of three kinds: "b" booleans, "i" integers, "f" floats. Names are Num
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
+
+from .. import _core
 
 FLOATING = frozenset(["divide", "exp", "exp2", "log", "tanh", "sigmoid", "sqrt", "sin", "cos", "floor"])
 COMPARISONS = frozenset(["less", "less_equal", "equal", "not_equal"])
@@ -18,117 +21,42 @@ INTEGER = frozenset(["left_shift", "right_shift"])
 SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
 
 
-def _sigmoid(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+_NAMES = """
+add subtract multiply divide floor_divide remainder power negative absolute minimum maximum where exp exp2 log tanh sqrt
+sin cos floor less less_equal equal not_equal bitwise_and bitwise_or bitwise_xor invert left_shift right_shift
+"""
+NUMPY: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in _NAMES.split()}
+NUMPY["sigmoid"] = lambda x: 1 / (1 + np.exp(-x))
 
 
-NUMPY: dict[str, Callable[..., Any]] = {
-    name: getattr(np, name)
-    for name in [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "floor_divide",
-        "remainder",
-        "power",
-        "negative",
-        "absolute",
-        "minimum",
-        "maximum",
-        "where",
-        "exp",
-        "exp2",
-        "log",
-        "tanh",
-        "sqrt",
-        "sin",
-        "cos",
-        "floor",
-        "less",
-        "less_equal",
-        "equal",
-        "not_equal",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "invert",
-        "left_shift",
-        "right_shift",
-    ]
-} | {"sigmoid": _sigmoid}
+def _floor(x: Any) -> Any:
+    return _core.tensor(np.floor(_core.tensor(x).detach().numpy()))
 
 
-@cache
-def on_tensors() -> dict[str, Callable[..., Any]]:
-    """Give the operations on floats that Tensors record."""
-    from .. import _core, activation, elementwise
-
-    def floor(x: Any) -> Any:
-        return _core.tensor(np.floor(x.detach().numpy()))
-
-    return {
-        "add": lambda a, b: a + b,
-        "subtract": lambda a, b: a - b,
-        "multiply": lambda a, b: a * b,
-        "divide": lambda a, b: a / b,
-        "floor_divide": lambda a, b: floor(_core.tensor(a / b)),
-        "remainder": lambda a, b: a - floor(_core.tensor(a / b)) * b,
-        "power": lambda a, b: a**b,
-        "negative": lambda a: -a,
-        "absolute": elementwise.abs,
-        "minimum": elementwise.minimum,
-        "maximum": elementwise.maximum,
-        "where": elementwise.where,
-        "exp": elementwise.exp,
-        "exp2": elementwise.exp2,
-        "log": elementwise.log,
-        "tanh": activation.tanh,
-        "sigmoid": activation.sigmoid,
-        "sqrt": elementwise.sqrt,
-        "sin": elementwise.sin,
-        "cos": elementwise.cos,
-        "floor": floor,
-    }
-
-
-# Other names of operations, by NumPy, PyTorch and Python.
-SPELLINGS: dict[str, str] = {name: name for name in NUMPY} | {
-    "abs": "absolute",
-    "fabs": "absolute",
-    "neg": "negative",
-    "sub": "subtract",
-    "mul": "multiply",
-    "div": "divide",
-    "true_divide": "divide",
-    "truediv": "divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "power",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-    "greater": "greater",
-    "greater_equal": "greater_equal",
-    "logical_and": "logical_and",
-    "logical_or": "logical_or",
-    "logical_xor": "logical_xor",
-    "logical_not": "logical_not",
-    "bitwise_not": "invert",
-    "bitwise_invert": "invert",
-    "lshift": "left_shift",
-    "rshift": "right_shift",
-    "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "clip": "clip",
-    "clamp": "clip",
-    "relu": "relu",
-    "square": "square",
-    "rsub": "rsub",
+# The operations on floats that Tensors record.
+_CORE = "minimum maximum where exp exp2 log tanh sigmoid sqrt sin cos"
+ON_TENSORS: dict[str, Callable[..., Any]] = {name: getattr(_core, name) for name in _CORE.split()} | {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "power": operator.pow,
+    "negative": operator.neg,
+    "absolute": _core.abs,
+    "floor": _floor,
+    "floor_divide": lambda a, b: _floor(a / b),
+    "remainder": lambda a, b: a - _floor(a / b) * b,
 }
+
+# The names of operations, and others by NumPy, PyTorch and Python.
+_OTHERS = """
+absolute: abs fabs | negative: neg | subtract: sub | multiply: mul | divide: div true_divide truediv
+floor_divide: floordiv | remainder: mod | power: pow | less: lt | less_equal: le | greater: gt | greater_equal: ge
+equal: eq | not_equal: ne | left_shift: lshift bitwise_left_shift | right_shift: rshift bitwise_right_shift
+bitwise_and: and | bitwise_or: or | bitwise_xor: xor | invert: bitwise_not bitwise_invert | clip: clamp
+logical_and: | logical_or: | logical_xor: | logical_not: | relu: | square: | rsub:
+"""
+SPELLINGS: dict[str, str] = {name: name for name in NUMPY}
+for _entry in re.split(r" \| |\n", _OTHERS.strip()):
+    _op, _, _words = _entry.partition(":")
+    SPELLINGS |= dict.fromkeys((_op, *_words.split()), _op)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -279,61 +278,24 @@ def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
         _refuse(f"must use functions of numbers; got {name}")
     if op == "clip":
         limits = {_LIMITS[key]: value for key, value in options.items() if key in _LIMITS}
-        first = lift(next(x.graph for x in (*args, *options.values()) if isinstance(x, Symbol)), args[0])
         graph = next(x.graph for x in (*args, *options.values()) if isinstance(x, Symbol))
-        return Traced(graph, first).clamp(*args[1:], **limits)
+        return Traced(graph, lift(graph, args[0])).clamp(*args[1:], **limits)
     args = [*args, *(value for key, value in options.items() if key in _ARGUMENTS)]
     if name == "div" and options.get("rounding_mode") == "floor":
         op = "floor_divide"
-    elif not _ARGUMENTS.issuperset(options) or len(args) != _COUNT.get(op, 2):
-        _refuse(
-            f"must call {name} with its {_COUNT.get(op, 2)} operands alone; got {len(args)}, {sorted(options)}"
-        )
+    elif not _ARGUMENTS.issuperset(options) or len(args) != _count(op):
+        _refuse(f"must call {name} with its {_count(op)} operands alone; got {len(args)}, {sorted(options)}")
     return _do(op, *args)
 
 
-_COUNT = dict.fromkeys(
-    [
-        "negative",
-        "absolute",
-        "exp",
-        "exp2",
-        "log",
-        "tanh",
-        "sigmoid",
-        "sqrt",
-        "sin",
-        "cos",
-        "floor",
-        "invert",
-        "logical_not",
-        "relu",
-        "square",
-    ],
-    1,
-) | {"where": 3}
+def _count(op: str) -> int:
+    return {"where": 3, "rsub": 2, "sigmoid": 1, "relu": 1}.get(op) or int(getattr(np, op).nin)
 
 
-def _define_operators() -> None:
-    binary = {
-        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-        "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-        "lshift": "left_shift", "rshift": "right_shift", "lt": "less", "le": "less_equal", "gt": "greater",
-        "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-    }  # fmt: skip
-    for name, op in binary.items():
-        setattr(Symbol, f"__{name}__", lambda self, x, op=op: _do(op, self, x))
-        if not hasattr(operator, name) or op not in (
-            "less",
-            "less_equal",
-            "greater",
-            "greater_equal",
-            "equal",
-            "not_equal",
-        ):
-            setattr(Symbol, f"__r{name}__", lambda self, x, op=op: _do(op, x, self))
-    for name, op in {"neg": "negative", "abs": "absolute", "invert": "invert"}.items():
-        setattr(Symbol, f"__{name}__", lambda self, op=op: _do(op, self))
-
-
-_define_operators()
+_OF_TWO = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
+for _name in f"{_OF_TWO} lt le gt ge eq ne".split():
+    setattr(Symbol, f"__{_name}__", lambda self, x, op=SPELLINGS[_name]: _do(op, self, x))
+for _name in _OF_TWO.split():
+    setattr(Symbol, f"__r{_name}__", lambda self, x, op=SPELLINGS[_name]: _do(op, x, self))
+for _name in ("neg", "abs", "invert"):
+    setattr(Symbol, f"__{_name}__", lambda self, op=SPELLINGS[_name]: _do(op, self))
