@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,15 @@ import numpy as np
 _LONGEST = 80
 _MOST = 6
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
+
+
+@contextmanager
+def needs(words: str) -> Iterator[None]:
+    """Say in these words how to have what an import inside lacks."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(words) from error
 
 
 def real(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import count_of, integer_of, shown
+from .._errors import count_of, integer_of, needs, shown
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "tr", "ru", "ja")
 FORMATS = ("short", "medium", "long", "full")
@@ -112,10 +112,6 @@ def _babel(languages: Sequence[str]) -> tuple[Any, dict[str, Any]]:
 
 def babel(operation: str, module: str) -> Any:
     """Import a module of Babel, or say how to install it."""
-    try:
+    words = f"{operation}: Babel must be installed because the names of Unicode's CLDR come from it"
+    with needs(f'{words}; pip install "qkv[data]"'):
         return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{operation}: Babel must be installed because the names of Unicode's CLDR come from it; "
-            'pip install "qkv[data]"'
-        ) from error

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._errors import integer_of
+from .._errors import integer_of, needs
 
 
 def topics() -> list[str]:
@@ -30,13 +30,9 @@ def topics() -> list[str]:
     >>> len(chapters) > 50, any('"for" statement' in chapter for chapter in chapters)
     (True, True)
     """
-    try:
+    words = "topics: pydoc_data must be part of this Python because the text comes from it"
+    with needs(f"{words}; install the complete standard library"):
         found: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
-    except ImportError as error:
-        raise ImportError(
-            "topics: pydoc_data must be part of this Python because the text comes from it; install the "
-            "complete standard library"
-        ) from error
     return [found[name] for name in sorted(found)]
 
 

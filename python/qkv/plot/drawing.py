@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import shown
+from .._errors import needs, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +25,9 @@ _MOST_PANELS = 20
 
 def pyplot() -> ModuleType:
     """Import matplotlib.pyplot, or say how to install it."""
-    try:
+    words = "plot: matplotlib must be installed because the pictures are drawn with it"
+    with needs(f'{words}; pip install "qkv[plot]"'):
         import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "plot: matplotlib must be installed because the pictures are drawn with it; "
-            'pip install "qkv[plot]"'
-        ) from error
     return plt
 
 
@@ -102,6 +98,16 @@ def given_axes(operation: str, ax: Any, shape: tuple[int, ...]) -> tuple[Figure,
     return figure_of(given[0]), given.reshape(shape)
 
 
+def grid_of_axes(
+    operation: str, ax: Any, shape: tuple[int, int], **options: Any
+) -> tuple[Figure, NDArray[Any]]:
+    """Make axes in rows and columns of a new figure, or take the given ones."""
+    if ax is not None:
+        return given_axes(operation, ax, shape)
+    fig, axes = pyplot().subplots(*shape, squeeze=False, layout="constrained", **options)
+    return fig, axes
+
+
 def check_number(
     operation: str, name: str, given: Sequence[Any] | None, wanted: int, each: str = "panel or line"
 ) -> None:
@@ -160,12 +166,8 @@ def row_of_axes(
     """Make `count` axes side by side, or take the given ones."""
     if count == 0:
         raise ValueError(f"{operation}: there must be at least one panel to draw; got none")
-    if ax is None:
-        fig, axes = pyplot().subplots(
-            1, count, figsize=figsize, sharey=sharey, squeeze=False, layout="constrained"
-        )
-        return fig, axes[0]
-    return given_axes(operation, ax, (count,))
+    fig, axes = grid_of_axes(operation, ax, (1, count), figsize=figsize, sharey=sharey)
+    return fig, axes[0]
 
 
 def one_bar(fig: Figure, axes: NDArray[Any], image: AxesImage, shrink: float) -> None:

@@ -13,7 +13,7 @@ from .._formulas import dense
 from .._formulas.blocks import block_kinds
 from ..attention import scaled_dot_product_attention
 from ..masks._checks import check
-from .drawing import draw_matrix, given_axes, pyplot, whole
+from .drawing import draw_matrix, grid_of_axes, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,21 +91,11 @@ def show_formula(
     kinds = block_kinds(name, mask_mod or _everything, shape, (size[0], size[1]))
     kinds = np.broadcast_to(kinds, (1, heads, *kinds.shape[2:]))[0]
     tables = (scores, kinds.astype(float), np.asarray(weights)[0])
-    if ax is None:
-        size_in_inches = 8.0, 0.4 + 2.2 * heads
-        fig, axes = pyplot().subplots(heads, 3, figsize=size_in_inches, squeeze=False, layout="constrained")
-    else:
-        fig, axes = given_axes(name, ax, (heads, 3))
+    fig, axes = grid_of_axes(name, ax, (heads, 3), figsize=(8.0, 0.4 + 2.2 * heads))
+    ends = ((np.nanmin(scores), np.nanmax(scores)), (0.0, 2.0), (0.0, tables[2].max()))
     for head, column in np.ndindex(heads, 3):
-        table, panel = tables[column], axes[head, column]
-        low, high = (
-            (0.0, 2.0)
-            if column == 1
-            else (np.nanmin(table), np.nanmax(table))
-            if column == 0
-            else (0.0, table.max())
-        )
-        image = draw_matrix(panel, table[head], "Greys" if column == 1 else "Reds", low, high)
+        panel, (low, high) = axes[head, column], ends[column]
+        image = draw_matrix(panel, tables[column][head], "Greys" if column == 1 else "Reds", low, high)
         row = f"head {head}" if heads > 1 else ""
         panel.set(title=_PANELS[column] if head == 0 else "", ylabel=row if column == 0 else "")
         counted_below = f"blocks of {counted(size[1], 'key')}" if column == 1 else "keys"

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINE, LEFT, RIGHT, MARGIN = (
-    22,
-    150,
-    350,
-    12,
-)  # pixels of head_view.js: height of a token, ends of the lines, top
+# Pixels of head_view.js: height of a token, ends of the lines, top.
+LINE, LEFT, RIGHT, MARGIN = (22, 150, 350, 12)
 LEAST = 0.005  # weights below are not drawn
 INCHES = 0.24, 1.1, 0.1  # of the figure: height of a token, width of the lines, gap
 PARTS = ("first → first", "first → second", "second → first", "second → second")
@@ -117,9 +113,8 @@ def head_view(
     return view
 
 
-Part = tuple[
-    str, tuple[int, int], tuple[int, int]
-]  # its name, from which query to which, from which key to which
+# Its name, from which query to which, from which key to which.
+Part = tuple[str, tuple[int, int], tuple[int, int]]
 
 
 def _parts(second: Any, part: str | None, queries: list[str], keys: list[str] | None) -> list[Part]:
@@ -155,16 +150,11 @@ class HeadView(HeadsView):
     """What :func:`head_view` gives."""
 
     script = "head_view"
-    queries: list[str]
-    keys: list[str]
     parts: list[Part]
     titles: Sequence[str] | None
     columns: int
     color: str
     figsize: tuple[float, float] | None
-
-    def _sizes(self) -> str:
-        return f"{len(self.queries)} queries, {len(self.keys)} keys"
 
     def _data(self) -> dict[str, Any]:
         parts = [{"name": name, "queries": queries, "keys": keys} for name, queries, keys in self.parts]

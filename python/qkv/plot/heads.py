@@ -126,6 +126,8 @@ class HeadsView(AttentionView):
     """A view of the heads of a layer, of which its page lets any be chosen."""
 
     layers: Layers
+    queries: list[str]
+    keys: list[str]
     layer: int
     head: int | None
 
@@ -141,7 +143,7 @@ class HeadsView(AttentionView):
 
     def _sizes(self) -> str:
         """Say how many tokens, or patches."""
-        raise NotImplementedError
+        return f"{len(self.queries)} queries, {len(self.keys)} keys"
 
     def __repr__(self) -> str:
         counts = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")

@@ -12,13 +12,12 @@ from .drawing import (
     check_number,
     check_ticks,
     draw_matrix,
-    given_axes,
+    grid_of_axes,
     matrix_of,
     numbers,
     one_axes,
     one_bar,
     one_of,
-    pyplot,
     row_of_axes,
     scale,
     titles_per_row,
@@ -105,13 +104,8 @@ def show_heatmaps(
     check_ticks(name, "xticks", xticks, Lk)
     check_ticks(name, "yticks", yticks, Lq)
     low, high = scale([table], vmin, vmax) if share_scale else (vmin, vmax)
-    if ax is None:
-        size = figsize or grid_size(table.shape, xticks, yticks)
-        fig, axes = pyplot().subplots(
-            rows, cols, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
-        )
-    else:
-        fig, axes = given_axes(name, ax, (rows, cols))
+    size = figsize or grid_size(table.shape, xticks, yticks)
+    fig, axes = grid_of_axes(name, ax, (rows, cols), figsize=size, sharex=True, sharey=True)
     for i, j in np.ndindex(rows, cols):
         image = draw_matrix(axes[i, j], table[i, j], cmap, low, high)
         if ax is not None:

@@ -250,9 +250,8 @@ def _levels(kinds: list[str]) -> list[int]:
             strong[place] = "L" if kind == "EN" and before == "L" else "number"
         elif strong[place]:
             before = strong[place]
-    for begin, end in _runs(
-        [not kind for kind in strong]
-    ):  # neutral ones go with both sides, or with the line
+    # Neutral ones go with both sides, or with the line.
+    for begin, end in _runs([not kind for kind in strong]):
         sides = {
             "R" if kind == "number" else kind
             for kind in (strong[begin - 1] if begin else base, strong[end] if end < len(strong) else base)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted, shown
+from .._errors import shown
 from .drawing import draw_matrix, given_axes
-from .heads import Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
+from .heads import HeadsView, Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
 from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, largest, packed, shrunk
 from .views import AttentionView
@@ -166,13 +166,10 @@ class Enlarged(NamedTuple):
     labels: bool
 
 
-class LayerView(AttentionView):
+class LayerView(HeadsView):
     """What :func:`layer_view` gives."""
 
     script = "layer_view"
-    layers: Layers
-    queries: list[str]
-    keys: list[str]
     named: bool
     chosen: tuple[int, int] | None
     spans: Spans | None = None
@@ -194,11 +191,6 @@ class LayerView(AttentionView):
             place_in(name, "head", head or 0, H, "head"),
         )
         self.chosen = None if layer is None and head is None else place
-
-    def __repr__(self) -> str:
-        sizes = counted(len(self.layers), "layer"), counted(len(self.layers[0]), "head")
-        name = type(self).__name__
-        return f"{name}({sizes[0]} of {sizes[1]}, {len(self.queries)} queries, {len(self.keys)} keys)"
 
     def _tables(self) -> list[tuple[str, Layers, float, bool]]:
         """Give what can be shown: name, weights, the one of the strongest colour, whether there are negative ones."""

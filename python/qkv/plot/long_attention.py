@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..attention_image import attention_image
-from .drawing import given_axes, numbers, one_bar, pyplot, scale
+from .drawing import grid_of_axes, numbers, one_bar, scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,18 +68,8 @@ def show_attention(
     image = numbers(attention_image(query, key, size=size, rows=rows, columns=columns, **options))
     panels = image[None, None] if image.ndim == 2 else image[:, None] if image.ndim == 3 else image
     count, heads = panels.shape[:2]
-    if ax is None:
-        fig, axes = pyplot().subplots(
-            count,
-            heads,
-            figsize=(min(14.0, 0.8 + 3.2 * heads), min(9.0, 0.4 + 3.0 * count)),
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
-    else:
-        fig, axes = given_axes("show_attention", ax, (count, heads))
+    inches = min(14.0, 0.8 + 3.2 * heads), min(9.0, 0.4 + 3.0 * count)
+    fig, axes = grid_of_axes("show_attention", ax, (count, heads), figsize=inches, sharex=True, sharey=True)
     low, high = scale([panels], 0.0 if vmin is None else vmin, vmax)
     top, bottom = rows or (0, _length(query))
     left, right = columns or (0, _length(key))

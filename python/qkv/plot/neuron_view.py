@@ -133,9 +133,8 @@ class NeuronView(AttentionView):
     """What :func:`neuron_view` gives."""
 
     script = "neuron_view"
-    layers: list[
-        list[NDArray[np.floating]]
-    ]  # each: queries (H, Lq, D), keys (Hkv, Lk, D), weights, and scores
+    # Each: queries (H, Lq, D), keys (Hkv, Lk, D), weights, and scores.
+    layers: list[list[NDArray[np.floating]]]
     names: list[str]
     queries: list[str]
     keys: list[str]

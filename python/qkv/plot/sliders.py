@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .._errors import needs
 from .views import View
 
 INK, RED, MAGENTA, BLUE = "#222", "#cb181d", "#c2185b", "#1f6fb4"
@@ -67,13 +68,13 @@ class SliderView(View):
         ImportError
             If ipywidgets is missing.
         """
-        try:
+        words = (
+            f"{type(self).__name__}: ipywidgets must be installed because the live sliders are its widgets"
+        )
+        with needs(
+            f'{words}; pip install "qkv[notebooks]", or show the view itself, whose sliders need nothing'
+        ):
             import ipywidgets  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as error:
-            raise ImportError(
-                f"{type(self).__name__}: ipywidgets must be installed because the live sliders are its widgets; "
-                'pip install "qkv[notebooks]", or show the view itself, whose sliders need nothing'
-            ) from error
         sliders = {control.name: control.widget(ipywidgets) for control in self.controls}
         picture = ipywidgets.HTML()
 
