@@ -8,6 +8,8 @@ from typing import Any, Literal
 from . import _core
 from ._errors import shown
 
+_OF_PICTURE = ("query", "key", "size", "reduce", "rows", "columns")
+
 
 def attention_image(
     query: Any,
@@ -72,22 +74,7 @@ def attention_image(
     >>> qkv.attention_image(q, k, size=(30, 40), is_causal=True).shape
     (30, 40)
     """
-    options = {
-        "attn_mask": attn_mask,
-        "is_causal": is_causal,
-        "scale": scale,
-        "enable_gqa": enable_gqa,
-        "valid_lens": valid_lens,
-        "window": window,
-        "softcap": softcap,
-        "alibi_slopes": alibi_slopes,
-        "q_offset": q_offset,
-        "sinks": sinks,
-        "masked_value": masked_value,
-        "score_mod": score_mod,
-        "mask_mod": mask_mod,
-        "normalizer": normalizer,
-    }
+    options = {name: value for name, value in locals().items() if name not in _OF_PICTURE}
     return _core.attention_image(query, key, options, picture(size, reduce, rows, columns))
 
 

@@ -151,9 +151,8 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
     def relative_bias(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         ahead = kv_idx - q_idx
         distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
-        part = (
-            np.log((np.clip(distance, 1, None) / exact).astype("float32")) / octaves
-        )  # float32, as in trained models
+        # In float32, as in trained models.
+        part = np.log((np.clip(distance, 1, None) / exact).astype("float32")) / octaves
         far = exact + (part * (buckets - exact)).astype(int)
         bucket = np.where(distance < exact, distance, np.clip(far, None, buckets - 1))
         if bidirectional:

@@ -17,13 +17,8 @@ from .graph import Graph
 from .operations import SPELLINGS
 from .values import Symbol, call, captured, is_array
 
-_LIBRARIES = (
-    "numpy",
-    "torch",
-    "math",
-    "builtins",
-    "operator",
-)  # their functions take traced values by protocols
+# Their functions take traced values by protocols.
+_LIBRARIES = ("numpy", "torch", "math", "builtins", "operator")
 _PLAIN = (
     Number,
     str,
@@ -68,9 +63,8 @@ class Capture:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._made: dict[
-            int, tuple[Any, Any]
-        ] = {}  # by identity: the value, which lives on, and what stands for it
+        # By identity: the value, which lives on, and what stands for it.
+        self._made: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, x: Any) -> Any:
         """Give what a traced formula sees in place of a value."""

@@ -21,7 +21,10 @@ def logaddexp(a: Any, b: Any) -> Any:
     return high + _core.softplus(_core.where(same, 0.0, low - high), 1.0)
 
 
-CALLS: dict[Any, Callable[..., Any]] = {
+# Those that the core has under the same names, and others.
+_CORE = "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh maximum minimum"
+CALLS: dict[Any, Callable[..., Any]] = {getattr(np, name): getattr(_core, name) for name in _CORE.split()}
+CALLS |= {
     np.negative: lambda x: -x,
     np.positive: lambda x: x.copy(),
     np.conjugate: lambda x: x,
@@ -29,29 +32,11 @@ CALLS: dict[Any, Callable[..., Any]] = {
     np.fabs: _core.abs,
     np.square: lambda x: x * x,
     np.reciprocal: lambda x: 1 / x,
-    np.sqrt: _core.sqrt,
-    np.exp: _core.exp,
-    np.exp2: _core.exp2,
-    np.expm1: _core.expm1,
-    np.log: _core.log,
-    np.log2: _core.log2,
-    np.log10: _core.log10,
-    np.log1p: _core.log1p,
     np.logaddexp: logaddexp,
-    np.sin: _core.sin,
-    np.cos: _core.cos,
-    np.tan: _core.tan,
-    np.sinh: _core.sinh,
-    np.cosh: _core.cosh,
-    np.tanh: _core.tanh,
-    np.deg2rad: lambda x: x * (math.pi / 180),
-    np.radians: lambda x: x * (math.pi / 180),
-    np.rad2deg: lambda x: x * (180 / math.pi),
-    np.degrees: lambda x: x * (180 / math.pi),
-    np.maximum: _core.maximum,
-    np.minimum: _core.minimum,
     np.divmod: divmod,
 }
+CALLS |= dict.fromkeys((np.deg2rad, np.radians), lambda x: x * (math.pi / 180))
+CALLS |= dict.fromkeys((np.rad2deg, np.degrees), lambda x: x * (180 / math.pi))
 
 
 def _of_arrays(ufunc: np.ufunc) -> Callable[..., Any]:
