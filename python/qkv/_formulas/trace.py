@@ -37,31 +37,24 @@ def trace(graph: Graph, function: Callable[..., Any], scores: bool) -> Node:
     try:
         result = made(*arguments)
     except TypeError as error:
-        if error.__traceback__ is not None and _innermost_is_ours(error):
-            raise FormulaError(
-                TypeError,
-                f"must take {len(arguments)} arguments {ARGUMENTS[scores]}; got a function that does not: {error}",
-                defined_at(function),
-            ) from None
-        raise
-    if result is None or (
-        not isinstance(result, (Symbol, bool, int, float)) and not hasattr(result, "dtype")
-    ):
-        raise FormulaError(
-            TypeError,
-            f"must return a {'score' if scores else 'condition'}; got {type(result).__name__}",
-            defined_at(function),
-        )
+        if not _innermost_is_ours(error):
+            raise
+        takes = f"must take {len(arguments)} arguments {ARGUMENTS[scores]}"
+        raise _of_the_whole(f"{takes}; got a function that does not: {error}") from None
+    if not isinstance(result, (Symbol, bool, int, float)) and not hasattr(result, "dtype"):
+        kind = "score" if scores else "condition"
+        raise _of_the_whole(f"must return a {kind}; got {type(result).__name__}")
     node = lift(graph, result)
     if scores and node.kind == "b":
-        raise FormulaError(
-            TypeError, "must return a score; got a condition, which is a mask_mod's", defined_at(function)
-        )
+        raise _of_the_whole("must return a score; got a condition, which is a mask_mod's")
     if not scores and node.kind != "b":
-        raise FormulaError(
-            TypeError, "must return a condition; got a number, compare it", defined_at(function)
-        )
+        raise _of_the_whole("must return a condition; got a number, compare it")
     return to_float(graph, node) if scores else node
+
+
+def _of_the_whole(text: str) -> FormulaError:
+    """Give the error of a formula as a whole: :func:`failure` says where it is defined."""
+    return FormulaError(TypeError, text, "")
 
 
 def _innermost_is_ours(error: Exception) -> bool:
