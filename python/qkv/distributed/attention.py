@@ -122,9 +122,8 @@ def attention(
             "attention: return_weights must be False because no rank has whole rows of weights; got "
             f"{shown(return_weights)}"
         )
-    if isinstance(alibi_slopes, _core.Tensor) and _core.is_differentiable(
-        alibi_slopes
-    ):  # as captured numbers are
+    # Slopes with a gradient are captured numbers of a formula.
+    if isinstance(alibi_slopes, _core.Tensor) and _core.is_differentiable(alibi_slopes):
         options |= {"alibi_slopes": None, "score_mod": _behind(alibi(alibi_slopes), score_mod)}
     call = Arguments(query, key, value, own(comm, "attention"), options)
     saved = forward(call)

@@ -199,10 +199,16 @@ def _orderly(word: bytes = sentinel.ORDERLY) -> None:
             _sentinel.sendall(word)
 
 
+def running() -> Any:
+    """Give MPI if it runs: after it is initialized and before it ends."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() else None
+
+
 def place() -> tuple[int, int]:
     """Give rank and size of the job, as far as they are known."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+    mpi = running()
+    if mpi is not None:
         return int(mpi.COMM_WORLD.Get_rank()), int(mpi.COMM_WORLD.Get_size())
     return told_rank(), told_size()
 
@@ -246,8 +252,8 @@ def end_job(
             await_reader(stream.fileno())
     if not first:
         time.sleep(WAIT)  # the launcher ends this rank; its status is the other's
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+    mpi = running()
+    if mpi is not None:
         mpi.COMM_WORLD.Abort(status)
     os._exit(status)
 

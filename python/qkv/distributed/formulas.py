@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._formulas import captured_tensors
+from .._grad_mode import GradMode
 from ..gradients import no_grad
 
 Array = NDArray[Any]
@@ -80,9 +81,7 @@ def block_gradients(
     output is the sum of p o_b: d o_b = p d, and d l_b = p (d . (o_b - o) + d l). Without such sums p is 1.
     """
     options = _with_drawn(arrays[0], arrays[1], options)
-    before = _core.grad_enabled()
-    _core.set_grad_enabled(True)
-    try:
+    with GradMode(True):
         inputs = [_core.tensor(x, None, True) for x in arrays]
         mask = options["attn_mask"]
         bias = mask is not None and mask.dtype != np.bool_
@@ -101,6 +100,4 @@ def block_gradients(
             loss = (out_b * (share[..., None] * dout).astype(out.dtype)).sum()
             loss = loss + (_core.where(some, lse_b, 0.0) * (share * of_sums).astype(out.dtype)).sum()
         found = [np.array(x) for x in _core.grad(loss, [*inputs, *captured], None, False, False)]
-    finally:
-        _core.set_grad_enabled(before)
     return found if bias else [*found[:3], None, *found[3:]]

@@ -63,9 +63,8 @@ class Layout:
     def __init__(self, ranks: int, query_length: int, key_length: int, causal: bool, reach: Reach) -> None:
         self.queries = [stretches(query_length, ranks, rank, causal) for rank in range(ranks)]
         self.keys = [stretches(key_length, ranks, rank, causal) for rank in range(ranks)]
-        self._scored: NDArray[np.bool_] = self._scores(
-            reach
-        )  # (ranks, stretches of queries, ranks, stretches of keys)
+        # (ranks, stretches of queries, ranks, stretches of keys)
+        self._scored: NDArray[np.bool_] = self._scores(reach)
         between: NDArray[np.bool_] = np.any(self._scored, axis=(1, 3))
         rank = np.arange(ranks)
         # At step t, rank r has the block of rank r - t.

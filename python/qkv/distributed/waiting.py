@@ -8,7 +8,6 @@ asleep or stopped, and the job ends with its name.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,9 +24,8 @@ PERIOD = 30.0  # seconds between two questions, in which every message has arriv
 DEFAULT = 600.0
 
 _ended: dict[int, float] = {}  # ranks of the world, and when this one heard of their end
-_answers: dict[
-    int, str
-] = {}  # to the last question of this rank: who waits, the how-manieth wait that is, and where
+# To the last question of this rank: who waits, the how-manieth wait that is, and where.
+_answers: dict[int, str] = {}
 _questions = _waits = 0
 _sending: list[Any] = []  # notes under way
 
@@ -70,10 +68,8 @@ def hear_last() -> None:
 
 
 def _world() -> Any:
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
-        return None
-    return mpi.COMM_WORLD
+    mpi = failure.running()
+    return None if mpi is None else mpi.COMM_WORLD
 
 
 def _send(rank: int, *words: object) -> None:

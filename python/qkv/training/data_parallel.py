@@ -195,9 +195,8 @@ class DataParallel(OneProcess):
             return self.split(batch, self.rank, self.ranks), (self.rank, 1, self.ranks), 1 / self.ranks
         items = items_of(batch)
         begin, end = share(items, self.rank, self.ranks)
-        surplus = (
-            self.rank >= items
-        )  # the last item once more, so that this rank draws and sends what the others do
+        # The last item once more, so that this rank draws and sends what the others do.
+        surplus = self.rank >= items
         weight = 0.0 if surplus else (end - begin) / items
         return take(batch, begin, end, items, self._constants), (begin, end - begin, items), weight
 

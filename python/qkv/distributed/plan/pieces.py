@@ -41,6 +41,17 @@ def _both(function: Callable[..., Any], *leaves: Any) -> Call:
     return call
 
 
+def _alone(layer: Any, x: Any) -> Call:
+    """Give a call of a layer without gradients."""
+    layer.eval()
+
+    def call() -> None:
+        with qkv.no_grad():
+            layer(x)
+
+    return call
+
+
 def _linear(rows: int, width: int) -> Call:
     layer, x = qkv.nn.Linear(width, width, bias=False), _recorded(rows, width)
     return lambda: layer(x)
@@ -48,23 +59,11 @@ def _linear(rows: int, width: int) -> Call:
 
 def _linear_both(rows: int, width: int) -> Call:
     layer, x = qkv.nn.Linear(width, width, bias=False), _recorded(rows, width)
-    both = _both(layer, x)
-
-    def call() -> None:
-        layer.weight.grad = None
-        both()
-
-    return call
+    return _both(lambda x, weight: layer(x), x, layer.weight)
 
 
 def _linear_alone(rows: int, width: int) -> Call:
-    layer, x = qkv.nn.Linear(width, width).eval(), qkv.randn(rows, width)
-
-    def call() -> None:
-        with qkv.no_grad():
-            layer(x)
-
-    return call
+    return _alone(qkv.nn.Linear(width, width), qkv.randn(rows, width))
 
 
 def _block(length: int, width: int) -> Call:
@@ -94,13 +93,7 @@ def _norm(numbers: int) -> Call:
 
 
 def _norm_alone(numbers: int) -> Call:
-    layer, x = qkv.nn.LayerNorm(FEATURES).eval(), qkv.randn(numbers // FEATURES, FEATURES)
-
-    def call() -> None:
-        with qkv.no_grad():
-            layer(x)
-
-    return call
+    return _alone(qkv.nn.LayerNorm(FEATURES), qkv.randn(numbers // FEATURES, FEATURES))
 
 
 def _gelu(numbers: int) -> Call:
@@ -124,13 +117,10 @@ def _rotary(numbers: int) -> Call:
 
 def _loss(numbers: int) -> Call:
     rows = max(1, numbers // CLASSES)
-    logits, targets = _recorded(rows, CLASSES), np.arange(rows) % CLASSES
-
-    def call() -> None:
-        logits.grad = None
-        qkv.losses.cross_entropy(logits, targets, reduction="sum").backward()
-
-    return call
+    targets = np.arange(rows) % CLASSES
+    return _both(
+        lambda logits: qkv.losses.cross_entropy(logits, targets, reduction="sum"), _recorded(rows, CLASSES)
+    )
 
 
 def _adam(numbers: int) -> Call:

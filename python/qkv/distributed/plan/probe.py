@@ -86,55 +86,47 @@ def pieces(comm: Any, seconds: float, repeats: int) -> dict[str, list[Any]]:
     return found
 
 
-def shift(comm: Any, size: int) -> tuple[Call, Call]:
-    """Give what starts and what ends a message from each rank to the next."""
-    sent, received = np.ones(size, "uint8"), np.empty(size, "uint8")
-    requests: list[Any] = []
+class Exchange:
+    """A message, or several, that the call sends and waits for."""
 
-    def start() -> None:
-        requests[:] = [
-            comm.Irecv(received, (comm.rank - 1) % comm.size, 1),
-            comm.Isend(sent, (comm.rank + 1) % comm.size, 1),
-        ]
+    def __init__(self, begin: Callable[[], list[Any]]) -> None:
+        self._begin = begin
+        self.requests: list[Any] = []
 
-    def end() -> None:
-        for request in requests:
+    def start(self) -> None:
+        self.requests[:] = self._begin()
+
+    def end(self) -> None:
+        for request in self.requests:
             request.Wait()
 
-    start.requests = requests  # type: ignore[attr-defined]
-    return start, end
+    def __call__(self) -> None:
+        self.start()
+        self.end()
 
 
-def total(comm: Any, size: int) -> tuple[Call, Call]:
-    """Give what starts and what ends a sum over all ranks."""
+def shift(comm: Any, size: int) -> Exchange:
+    """Give a message from each rank to the next."""
+    sent, received = np.ones(size, "uint8"), np.empty(size, "uint8")
+    before, after = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    return Exchange(lambda: [comm.Irecv(received, before, 1), comm.Isend(sent, after, 1)])
+
+
+def total(comm: Any, size: int) -> Exchange:
+    """Give a sum over all ranks."""
     from mpi4py import MPI
 
     numbers = np.zeros(max(1, size // 4), "float32")
-    requests: list[Any] = []
-
-    def start() -> None:
-        requests[:] = [comm.Iallreduce(MPI.IN_PLACE, numbers, MPI.SUM)]
-
-    def end() -> None:
-        requests[0].Wait()
-
-    start.requests = requests  # type: ignore[attr-defined]
-    return start, end
+    return Exchange(lambda: [comm.Iallreduce(MPI.IN_PLACE, numbers, MPI.SUM)])
 
 
-def hidden(comm: Any, kind: str, make: Callable[..., tuple[Call, Call]], repeats: int) -> float:
+def hidden(comm: Any, kind: str, make: Callable[[Any, int], Exchange], repeats: int) -> float:
     """Give which part of a message's time is hidden behind work that takes about twice as long."""
-    start, end = make(comm, UNDER_WAY)
-    requests: list[Any] = start.requests  # type: ignore[attr-defined]
+    exchange = make(comm, UNDER_WAY)
     work = PIECES["linear_both" if kind == "sum" else "block"].make(
         *((256, 256) if kind == "sum" else (512, 64))
     )
-
-    def message() -> None:
-        start()
-        end()
-
-    of_message = delivered(comm, message, 0.1, repeats)
+    of_message = delivered(comm, exchange, 0.1, repeats)
     of_work = delivered(comm, work, 0.1, repeats)
     count = max(1, round(2 * of_message / of_work))
 
@@ -143,15 +135,15 @@ def hidden(comm: Any, kind: str, make: Callable[..., tuple[Call, Call]], repeats
             work()
 
     def both() -> None:
-        start()
+        exchange.start()
         if kind == "sum":
             for _ in range(count):
                 work()
-                requests[0].Test()
+                exchange.requests[0].Test()
         else:
-            with progress(requests, UNDER_WAY):
+            with progress(exchange.requests, UNDER_WAY):
                 alone()
-        end()
+        exchange.end()
 
     of_work = delivered(comm, alone, 0.1, repeats)
     of_both = delivered(comm, both, 0.1, repeats)
@@ -161,15 +153,7 @@ def hidden(comm: Any, kind: str, make: Callable[..., tuple[Call, Call]], repeats
 def messages(comm: Any, seconds: float, repeats: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, make in (("shift", shift), ("sum", total)):
-        points = found[kind] = []
-        for size in MESSAGES:
-            start, end = make(comm, size)
-
-            def both(start: Call = start, end: Call = end) -> None:
-                start()
-                end()
-
-            points.append([size, delivered(comm, both, seconds, repeats)])
+        found[kind] = [[size, delivered(comm, make(comm, size), seconds, repeats)] for size in MESSAGES]
         found[f"{kind}_hidden"] = hidden(comm, kind, make, repeats)
     return found
 

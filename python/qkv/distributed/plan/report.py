@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..._errors import needs
 from .job import Job, Step
 from .networks import Network, network
 from .rates import Rates
@@ -89,12 +90,8 @@ def draw(path: str | os.PathLike[str], title: str, curves: Mapping[str, Sequence
 
 def picture(jobs: Mapping[str, Mapping[str, Sequence[Step]]]) -> tuple[Any, Any]:
     """Give a figure with a row of time, memory and efficiency for each job, a curve for each network."""
-    try:
+    with needs('plan: matplotlib must be installed to draw curves; pip install "qkv[plot]"'):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            'plan: matplotlib must be installed to draw curves; pip install "qkv[plot]"'
-        ) from error
     figure = Figure(figsize=(12, 3.2 * len(jobs)), layout="constrained")
     axes = figure.subplots(len(jobs), 3, squeeze=False)
     for (title, curves), (time, lost, efficiency) in zip(jobs.items(), axes, strict=True):

@@ -95,9 +95,8 @@ class Attention(Job):
             work = first if step == 0 else later
             exposed += message - hidden * min(message, work)
             back = first_back if step == 0 else later_back
-            under_way = (
-                message if step == 0 else 2 * message
-            )  # and the sums of the gradients, one step behind
+            # The sums of the gradients follow, one step behind.
+            under_way = message if step == 0 else 2 * message
             exposed += under_way - hidden * min(under_way, back)
         exposed += message - hidden * min(message, later_back)  # the sums of the step before the last
         exposed += message  # home, when nothing is left to compute
@@ -107,9 +106,8 @@ class Attention(Job):
         """Give the bytes of a rank: its queries, keys and values, results, gradients, and two blocks on their way."""
         rows = -(-self.length // ranks) * self.batch * self.heads
         one = FLOAT * rows * self.features
-        if (
-            ranks == 1
-        ):  # queries, keys, values, the result, the gradients of the four, sums of the backward pass
+        # Queries, keys, values, the result, the gradients of the four, sums of the backward pass.
+        if ranks == 1:
             return 9 * one + FLOAT * 2 * rows + WORKSPACE
         # In the backward pass: queries, keys, values, result, its copy for that pass, its gradient (6), those three cut
         # into stretches (3), the gradient of the queries (1), the sums of gradients here, before and after (6), a
