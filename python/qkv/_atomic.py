@@ -76,20 +76,19 @@ def _locked(path: Path) -> BinaryIO:
         name = path.with_name(f".{path.name}.{secrets.token_hex(6)}{ENDING}")
         file = open(name, "xb")  # noqa: SIM115
         # Before the lock another writer may have taken the file for one that was left behind.
-        if _lock(file.fileno()) and os.fstat(file.fileno()).st_nlink > 0:
+        if lock(file.fileno()) and os.fstat(file.fileno()).st_nlink > 0:
             return file
         file.close()
 
 
-def _lock(handle: int) -> bool:
+def lock(handle: int) -> bool:
+    """Lock a file or a folder without waiting; False if another process has it."""
     if sys.platform == "win32":
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: nothing is stale there
-        return True
+    except OSError as error:  # others are those of file systems without locks
+        return not isinstance(error, BlockingIOError)
     return True
 
 

@@ -13,29 +13,11 @@ import numpy as np
 
 from .configuration import Configuration
 
-MODEL_TYPES = (
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "distilbert",
-    "electra",
-    "mpnet",
-    "modernbert",
-    "deberta-v2",
-    "gpt2",
-    "gpt_neox",
-    "llama",
-    "mistral",
-    "qwen2",
-    "qwen3",
-    "gemma2",
-    "bloom",
-    "t5",
-    "bart",
-    "marian",
-    "vit",
-)
+_TYPES = """
+bert roberta xlm-roberta camembert distilbert electra mpnet modernbert deberta-v2 gpt2 gpt_neox llama mistral qwen2
+qwen3 gemma2 bloom t5 bart marian vit
+"""
+MODEL_TYPES = tuple(_TYPES.split())
 Options = dict[str, Any]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -176,10 +176,11 @@ class BertWithHead(BertPretrained):
     """A model around a BertModel."""
 
     config: BertConfig
+    pooled: ClassVar[bool] = False
 
-    def __init__(self, config: BertConfig, *, pooled: bool, values: bool) -> None:
+    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
         super().__init__()
-        self.bert = BertModel(config, add_pooling_layer=pooled, values=values)
+        self.bert = BertModel(config, add_pooling_layer=self.pooled, values=values)
         self.config = config
 
     @property
@@ -191,13 +192,13 @@ class BertWithHead(BertPretrained):
 class BertWithWords(BertWithHead):
     """One whose words are scored by the table of their embeddings."""
 
-    def __init__(self, config: BertConfig, *, next_sentence: bool, values: bool) -> None:
+    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
         if isinstance(config, BertConfig) and config.extra.get("tie_word_embeddings") is False:
             raise ValueError(
                 "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
             )
-        super().__init__(config, pooled=next_sentence, values=values)
-        self.cls = drawn(config, values, lambda: BertPreTrainingHeads(config, next_sentence))
+        super().__init__(config, values=values)
+        self.cls = drawn(config, values, lambda: BertPreTrainingHeads(config, self.pooled))
 
     def _scores(self, input_ids: Any, options: dict[str, Any]) -> tuple[Any, ...]:
         hidden, pooled, *states = self.bert(input_ids, **options)
@@ -241,8 +242,7 @@ class BertForPreTraining(BertWithWords):
     ((1, 4, 30), (1, 2))
     """
 
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(config, next_sentence=True, values=values)
+    pooled = True
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions, and of the two answers."""
@@ -265,9 +265,6 @@ class BertForMaskedLM(BertWithWords):
     (1, 4, 30)
     """
 
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(config, next_sentence=False, values=values)
-
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores of the words at all positions."""
         words, _, *states = self._scores(input_ids, options)
@@ -279,8 +276,8 @@ class BertClassifier(BertWithHead):
 
     has_classes = True
 
-    def __init__(self, config: BertConfig, *, pooled: bool, values: bool) -> None:
-        super().__init__(config, pooled=pooled, values=values)
+    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
+        super().__init__(config, values=values)
         p = config.classifier_dropout
         self.dropout = Dropout(config.hidden_dropout_prob if p is None else p)
         labels = config.num_labels
@@ -306,8 +303,7 @@ class BertForSequenceClassification(BertClassifier):
     (1, 3)
     """
 
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(config, pooled=True, values=values)
+    pooled = True
 
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, num_labels)``."""
@@ -333,9 +329,6 @@ class BertForTokenClassification(BertClassifier):
     (1, 4, 5)
     """
 
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(config, pooled=False, values=values)
-
     def forward(self, input_ids: Any, **options: Any) -> Any:
         """Compute the scores ``(B, L, num_labels)``."""
         hidden, _, *states = self.bert(input_ids, **options)
@@ -360,5 +353,5 @@ def count_parameters(config: BertConfig, model: type[BertPretrained] | None = No
     >>> qkv.models.count_parameters(qkv.models.BertConfig.base())
     109482240
     """
-    made: Any = (model or BertModel)(config, values=False)
-    return int(made.num_parameters())
+    kind: Any = model or BertModel
+    return int(kind(config, values=False).num_parameters())

@@ -1,15 +1,17 @@
-"""What files of BERT's family hold, in Hugging Face's names."""
+"""BERT's family in a folder, in Hugging Face's format: config.json and model.safetensors."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .._core import Module
 from .config import BertConfig
-from .files import Weights
-from .pretrained import Pretrained
+from .files import Weights, check_shape, checked_folder, read_json, write_model
 
 # What files hold beside the parameters of a model: buffers, and the heads of other models.
 BUFFERS = re.compile(r"^(bert\.)?embeddings\.(position_ids|token_type_ids)$")
@@ -17,11 +19,10 @@ PASSED_OVER = re.compile(BUFFERS.pattern + r"|^(cls|classifier|qa_outputs|dropou
 BODY = re.compile(r"^(embeddings|encoder|pooler)\.")
 
 
-class BertPretrained(Pretrained, Module):
+class BertPretrained(Module):
     """A model of BERT's family: the body of one with a head has the prefix ``bert.``."""
 
     config: BertConfig
-    config_class: ClassVar[type[Any]] = BertConfig
     has_classes: ClassVar[bool] = False
     prefix: ClassVar[str] = "bert."
 
@@ -31,7 +32,97 @@ class BertPretrained(Pretrained, Module):
         super().load_state_dict(state, strict)
 
     @classmethod
+    def from_pretrained(
+        cls, folder: str | os.PathLike[str], *, new_head: bool = False, **changes: Any
+    ) -> Any:
+        """Load config.json and model.safetensors of a folder.
+
+        Parameters
+        ----------
+        folder : path
+            As Hugging Face's libraries write it. Names may have the prefix ``bert.`` or not; the parameters of a
+            LayerNorm may be called gamma and beta; buffers and the heads of other models are passed over; numbers
+            become float32. A :class:`BertModel` has a pooler if the file has one.
+        new_head : bool
+            Draw the parameters that stand on top of the encoder afresh where the file has none, to be trained.
+        **changes
+            Entries of the configuration to be replaced, such as ``num_labels=3``.
+
+        Returns
+        -------
+        model
+            In evaluation mode; gradients are recorded.
+
+        Raises
+        ------
+        OSError
+            If the folder or one of its files is missing.
+        ValueError
+            If a file is damaged, or its numbers do not fit the configuration; the message names the file.
+
+        Examples
+        --------
+        >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+        >>> qkv.models.BertModel(qkv.models.BertConfig(**sizes)).save_pretrained("tiny")  # doctest: +SKIP
+        >>> qkv.models.BertModel.from_pretrained("tiny").config.hidden_size  # doctest: +SKIP
+        8
+        """
+        path = checked_folder("from_pretrained", folder)
+        entries = read_json(path / "config.json")
+        if "num_labels" in changes:
+            entries.pop("id2label", None)
+        try:
+            config = BertConfig.from_dict({**entries, **changes})
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path / 'config.json'}: {error}") from None
+        weights = Weights(path)
+        names = cls._named(weights)
+        _check_sizes(weights, names, config)
+        if cls.has_classes and not new_head:
+            _check_classes(weights, names, config)
+        pooled = bool(cls.prefix) or any(own.startswith("pooler.") for own in names)
+        kind: Any = cls
+        made = kind(config, values=False, **({} if pooled else {"add_pooling_layer": False}))
+        chosen = {own: name for own, name in names.items() if not made._passed_over(own)}
+        missing = {name for name, _ in made.named_parameters()} - {cls._modern(name) for name in chosen}
+        head = {name for name in missing if not name.startswith("bert.") and cls.prefix}
+        if new_head and head == missing and head:
+            made = kind(config)  # drawn
+        arrays = dict(weights.read(chosen))
+        if new_head:
+            arrays |= {name: np.asarray(p) for name, p in made.named_parameters() if name in head}
+        try:
+            made.load_state_dict(arrays)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{weights.path}: {error}") from None
+        return made.eval()
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write config.json and model.safetensors, which Hugging Face's libraries and :meth:`from_pretrained` load.
+
+        Parameters
+        ----------
+        folder : path
+            Is made if it does not exist. Both files are written whole under other names first; then config.json takes
+            its name and model.safetensors right after it. A full disk, an error or a kill before that leaves the old
+            pair, and new weights never stand beside an old configuration.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+
+        Examples
+        --------
+        >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+        >>> qkv.models.BertModel(qkv.models.BertConfig(**sizes)).save_pretrained("tiny")  # doctest: +SKIP
+        """
+        arrays = {name: np.ascontiguousarray(p.numpy()) for name, p in self.named_parameters()}
+        write_model(folder, {**self.config.to_dict(), "architectures": [type(self).__name__]}, arrays)
+
+    @classmethod
     def _named(cls, weights: Weights) -> dict[str, str]:
+        """Give the file's name of each tensor by the model's."""
         names: dict[str, str] = {}
         for name in sorted(weights.shapes):
             own = name.removeprefix("bert.") if not cls.prefix else name
@@ -41,24 +132,15 @@ class BertPretrained(Pretrained, Module):
             names[own] = name
         return names
 
-    @classmethod
-    def _check_file(cls, weights: Weights, names: dict[str, str], config: BertConfig, new_head: bool) -> None:
-        _check_sizes(weights, names, config)
-        if not new_head:
-            _check_classes(cls, weights, names, config)
-
-    @classmethod
-    def _options(cls, names: dict[str, str]) -> dict[str, Any]:
-        pooled = bool(cls.prefix) or any(own.startswith("pooler.") for own in names)
-        return {} if pooled else {"add_pooling_layer": False}
-
     @staticmethod
     def _modern(name: str) -> str:
+        """Give the model's name of a parameter that old files call otherwise."""
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
         return {"cls.predictions.decoder.bias": "cls.predictions.bias"}.get(name, name)
 
     def _passed_over(self, own: str) -> bool:
+        """Say whether the file holds this tensor for another model."""
         model: Any = self
         if not PASSED_OVER.match(own):
             return False
@@ -71,26 +153,15 @@ class BertPretrained(Pretrained, Module):
             return cls is None or cls.seq_relationship is None
         return own.split(".")[0] not in {part.split(".")[0] for part, _ in model.named_parameters()}
 
-    def _in_head(self, own: str) -> bool:
-        return not own.startswith("bert.") and hasattr(self, "bert")
 
-
-def _check_classes(
-    cls: type[BertPretrained], weights: Weights, names: dict[str, str], config: BertConfig
-) -> None:
+def _check_classes(weights: Weights, names: dict[str, str], config: BertConfig) -> None:
     """Compare the number of classes with the file before so many are made."""
-    if not cls.has_classes:
-        return
-    expected = (config.num_labels, config.hidden_size)
     if "classifier.weight" not in names:
         raise ValueError(
             f"{weights.path}: must hold classifier.weight, or new_head=True be given; there is none"
         )
     held = weights.shapes[names["classifier.weight"]]
-    if held != expected:
-        raise ValueError(
-            f"{weights.path}: classifier.weight must be {expected} as config.json says; got {held}"
-        )
+    check_shape(weights.path, "classifier.weight", held, (config.num_labels, config.hidden_size))
 
 
 def _check_sizes(weights: Weights, names: dict[str, str], config: BertConfig) -> None:
@@ -109,9 +180,7 @@ def _check_sizes(weights: Weights, names: dict[str, str], config: BertConfig) ->
     for name, shape in expected.items():
         if prefix + name not in names:
             raise ValueError(f"{weights.path}: must hold the tensors of BERT; missing: {name}")
-        held = weights.shapes[names[prefix + name]]
-        if held != shape:
-            raise ValueError(f"{weights.path}: {name} must be {shape} as config.json says; got {held}")
+        check_shape(weights.path, name, weights.shapes[names[prefix + name]], shape)
     layers = {
         int(m[1]) for m in (re.match(r"(?:bert\.)?encoder\.layer\.(\d{1,9})\.", own) for own in names) if m
     }

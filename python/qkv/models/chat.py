@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .._errors import shown
-from .files import read_json
+from .._errors import needs, shown
+from .files import optional_json
 
 
 def template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
@@ -26,8 +26,7 @@ def template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
 
 def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """Give the texts of special tokens that templates may name."""
-    path = folder / "special_tokens_map.json"
-    entries = {**(read_json(path) if path.is_file() else {}), **settings}
+    entries = {**optional_json(folder / "special_tokens_map.json"), **settings}
     texts = {
         k: v.get("content") if isinstance(v, dict) else v for k, v in entries.items() if k.endswith("_token")
     }
@@ -47,14 +46,10 @@ def rendered(
             "apply_chat_template: messages must be a sequence of mappings with role and content; "
             f"got {shown(messages)}"
         )
-    try:
+    with needs("qkv.models: chat templates need the package jinja2; install it: pip install 'qkv[models]'"):
         from jinja2 import TemplateError
         from jinja2.ext import Extension
         from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: chat templates need the package jinja2; install it: pip install 'qkv[models]'"
-        ) from error
 
     def raise_exception(message: str) -> None:
         raise TemplateError(message)

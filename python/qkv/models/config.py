@@ -88,18 +88,10 @@ class BertConfig:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in SIZES:
-            _check(name, getattr(self, name), int)
-        for name in NUMBERS:
-            _check(name, getattr(self, name), float)
-        if self.pad_token_id is not None:
-            _check("pad_token_id", self.pad_token_id, int)
-        if self.classifier_dropout is not None:
-            _check("classifier_dropout", self.classifier_dropout, float)
-            if not 0 <= self.classifier_dropout <= 1:
-                raise ValueError(
-                    f"BertConfig: classifier_dropout must be from 0 to 1; got {self.classifier_dropout}"
-                )
+        for name in (*SIZES, "pad_token_id", *NUMBERS, "classifier_dropout"):
+            value = getattr(self, name)
+            if value is not None or name in SIZES + NUMBERS:
+                _check(name, value, int if name in (*SIZES, "pad_token_id") else float)
         if not isinstance(self.hidden_act, str):
             raise TypeError(f"BertConfig: hidden_act must be a string; got {shown(self.hidden_act)}")
         self._check_ranges()
@@ -115,9 +107,10 @@ class BertConfig:
                 "BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = "
                 f"{self.hidden_size}, num_attention_heads = {self.num_attention_heads}"
             )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"BertConfig: {name} must be from 0 to 1; got {getattr(self, name)}")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"BertConfig: {name} must be from 0 to 1; got {value}")
         for name in ("initializer_range", "layer_norm_eps"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:

@@ -115,6 +115,9 @@ def beam_search(
     return [(ids, score) for ids, score, _ in found]
 
 
+_NO_OPTIONS = ("model", "src", "src_valid_lens", "start_id")
+
+
 def generate(
     model: Any,
     src: Any,
@@ -186,16 +189,7 @@ def generate(
     >>> attention.shape == (len(ids), 3)
     True
     """
-    options: dict[str, Any] = {
-        "end_id": end_id,
-        "method": method,
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "max_len": max_len,
-    }
+    options: dict[str, Any] = {name: value for name, value in locals().items() if name not in _NO_OPTIONS}
     if hasattr(model, "generate"):
         sentences: list[list[tuple[list[int], float, Any]]] = model.generate(
             src, src_valid_lens=src_valid_lens, start_id=start_id, **options

@@ -22,8 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-if sys.platform != "win32":
-    import fcntl
+from .._atomic import lock
 
 T = TypeVar("T")
 PIECE = 1 << 20  # bytes that are read at a time to find the ends of lines
@@ -125,20 +124,13 @@ class Parts:
             shutil.rmtree(finished, ignore_errors=True)
         self.folder.mkdir(exist_ok=True)
         if sys.platform != "win32":
-            lock = os.open(self.folder, os.O_RDONLY)
-            stack.callback(os.close, lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(
-                    f"embed: output must not be written by two jobs at once; got {self.output}"
-                ) from None
-            except OSError:  # a file system without locks
-                pass
+            handle = os.open(self.folder, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            if not lock(handle):
+                raise ValueError(f"embed: output must not be written by two jobs at once; got {self.output}")
         if not self.resume or not (self.vectors.exists() or self.facts["format"] == "jsonl"):
-            for (
-                path
-            ) in self.folder.iterdir():  # nothing of it is to be used, or the array has got its name already
+            # Nothing of it is to be used, or the array has got its name already.
+            for path in self.folder.iterdir():
                 path.unlink()
         job = self.folder / JOB
         try:

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._atomic import Writer
+from .._atomic import Writer, write_files
+from .._errors import needs
 
 LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 20 million
 
@@ -45,6 +46,12 @@ def read_json(path: Path, kind: type = dict) -> Any:
     return value
 
 
+def optional_json(path: Path) -> dict[str, Any]:
+    """Read an object of JSON from a file that may be missing."""
+    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return found
+
+
 def _what(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
@@ -52,13 +59,9 @@ def _what(value: object) -> str:
 
 def safetensors() -> Any:
     """Import the package when it is needed."""
-    try:
+    with needs("qkv.models: weights need the package safetensors; install it: pip install 'qkv[models]'"):
         import safetensors
         import safetensors.numpy
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: weights need the package safetensors; install it: pip install 'qkv[models]'"
-        ) from error
     return safetensors
 
 
@@ -104,7 +107,7 @@ class Weights:
             found = set(file.keys())
             if wanted is not None and wanted - found:
                 raise ValueError(
-                    f"{path}: must hold all tensors of the index; missing: {_names(wanted - found)}"
+                    f"{path}: must hold all tensors of the index; missing: {listed(sorted(wanted - found))}"
                 )
             for name in found if wanted is None else wanted:
                 self._files[name] = path
@@ -138,9 +141,15 @@ def _brain_floats(path: Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
     return (halves.astype(np.uint32) << 16).view(np.float32).reshape(shape)
 
 
-def _names(names: set[str]) -> str:
-    shown = sorted(names)
-    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
+def listed(names: list[str]) -> str:
+    """Give the first of some names, and how many more there are."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def check_shape(path: Path, name: str, held: tuple[int, ...], expected: tuple[Any, ...]) -> None:
+    """Compare the shape of a tensor in a file with the configuration."""
+    if held != expected:
+        raise ValueError(f"{path}: {name} must be {expected} as config.json says; got {held}")
 
 
 def json_writer(value: Any) -> Writer:
@@ -172,3 +181,25 @@ def weights_writer(arrays: Mapping[str, np.ndarray]) -> Writer:
             file.write(array.reshape(-1).view(np.uint8).data)
 
     return write
+
+
+def write_model(
+    folder: str | os.PathLike[str],
+    entries: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    generation: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the files of a model into a folder: the configuration, its parameters, how it generates."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"save_pretrained: folder must be a folder; got the file {path}")
+    path.mkdir(parents=True, exist_ok=True)
+    entries = {**entries, "dtype": str(next(iter(arrays.values())).dtype)}
+    entries.pop("torch_dtype", None)
+    files = [
+        (path / "config.json", json_writer(entries)),
+        (path / "model.safetensors", weights_writer(arrays)),
+    ]
+    if generation is not None:
+        files.append((path / "generation_config.json", json_writer(dict(generation))))
+    write_files(files)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import needs
+
 # The types of single values by their numbers in the file, as struct and NumPy call them.
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
@@ -35,7 +37,9 @@ class GgufFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._gguf = _library()
+        with needs("qkv.models: GGUF files need the package gguf; install it: pip install 'qkv[gguf]'"):
+            import gguf
+        self._gguf: Any = gguf
         if not path.is_file():
             raise FileNotFoundError(f"{path}: this file must exist; there is none")
         with path.open("rb") as file:
@@ -135,13 +139,3 @@ def _decoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_decoded(part) for part in value]
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _library() -> Any:
-    try:
-        import gguf
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: GGUF files need the package gguf; install it: pip install 'qkv[gguf]'"
-        ) from error
-    return gguf

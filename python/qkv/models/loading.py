@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._atomic import write_files
 from .architecture import Architecture, Names, Piece, stored
 from .configuration import Configuration
-from .files import Weights, json_writer, read_json, weights_writer
+from .files import Weights, check_shape, listed, read_json
 
 BUFFERS = re.compile(
     r"(position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias|attention\.bias|embed_tokens\.weight)$"
@@ -88,9 +86,8 @@ def check_embeddings(weights: Weights, names: Names, prefix: str, bodies: Mappin
             continue
         name = f"{prefix}.{names[own]}.weight".lstrip(".")
         expected = (options["vocab_size"], options.get("embedding_size", options["d_model"]))
-        held = weights.shapes.get(name, expected)
-        if held != expected:
-            raise ValueError(f"{weights.path}: {name} must be {expected} as config.json says; got {held}")
+        if name in weights.shapes:
+            check_shape(weights.path, name, weights.shapes[name], expected)
 
 
 def read_parameters(
@@ -101,15 +98,13 @@ def read_parameters(
     for theirs, parts in stored.places.items():
         name = stored.full(theirs, prefix)
         if name not in weights.shapes:
-            old = re.sub(
-                r"LayerNorm\.weight$", "LayerNorm.gamma", re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
+            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
             )
             name = old if old in weights.shapes else name
         if name in weights.shapes:
             wanted[theirs] = name
-            held, expected = weights.shapes[name], stored.held(theirs)
-            if held != expected:
-                raise ValueError(f"{weights.path}: {name} must be {expected} as config.json says; got {held}")
+            check_shape(weights.path, name, weights.shapes[name], stored.held(theirs))
         elif not parts[0][1].optional:
             missing.append(name)
     if missing:
@@ -132,24 +127,10 @@ def read_parameters(
         yield {own: np.zeros(stored.shapes[own], np.float32) for own, _ in stored.places[theirs]}
 
 
-def listed(names: list[str]) -> str:
-    """Give the first of some names, and how many more there are."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def write_model(
-    folder: str | os.PathLike[str],
-    stored: Stored,
-    config: Configuration,
-    name: str,
-    parameters: Mapping[str, np.ndarray],
-    generation: Mapping[str, Any] | None,
-) -> None:
-    """Write config.json, model.safetensors and generation_config.json as Hugging Face's libraries do."""
-    path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"save_pretrained: folder must be a folder; got the file {path}")
-    path.mkdir(parents=True, exist_ok=True)
+def joined(
+    stored: Stored, config: Configuration, parameters: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Give the arrays of a file by their names there."""
     heads, prefix = config.num_attention_heads, "" if stored.bare else stored.architecture.prefix
     arrays = {
         stored.full(theirs, prefix): parts[0][1].join([parameters[own] for own, _ in parts], heads)
@@ -157,20 +138,7 @@ def write_model(
     }
     if stored.bare and stored.architecture.buffers is not None:
         arrays |= stored.architecture.buffers(config)
-    entries = {
-        **config.to_dict(),
-        "architectures": [name],
-        "dtype": str(next(iter(arrays.values())).dtype),
-        "model_type": stored.architecture.model_type,
-    }
-    entries.pop("torch_dtype", None)
-    files = [
-        (path / "config.json", json_writer(entries)),
-        (path / "model.safetensors", weights_writer(arrays)),
-    ]
-    if generation is not None:
-        files.append((path / "generation_config.json", json_writer(dict(generation))))
-    write_files(files)
+    return arrays
 
 
 def read_generation(folder: Path) -> dict[str, Any] | None:

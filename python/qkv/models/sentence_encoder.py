@@ -16,10 +16,10 @@ from ..gradients import no_grad, tensor
 from ..joining import concatenate
 from ..nn import no_attention_record
 from .auto import from_pretrained
-from .files import checked_folder
+from .files import checked_folder, optional_json
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
 from .progress import progress_bar
-from .sentence_files import SETTINGS, optional, parts_of, pooling_of, prompts_of, write_parts
+from .sentence_files import SETTINGS, parts_of, pooling_of, prompts_of, write_parts
 from .tokens import Tokenizer, checked_texts
 
 CHUNK = 4096  # texts that are tokenized at a time
@@ -165,11 +165,11 @@ class SentenceEncoder:
         model = from_pretrained(body, architectures=None)
         if not hasattr(model, "positions"):
             raise ValueError(f"{body}: must hold an encoder of texts; got {type(model).__name__}")
-        settings = optional(body / "sentence_bert_config.json")
+        settings = optional_json(body / "sentence_bert_config.json")
         tokenizer = Tokenizer.from_pretrained(body)
         place = parts.get("Pooling")
         pooling = ("mean",) if place is None else pooling_of(place / "config.json", model.config)
-        top = optional(path / SETTINGS)
+        top = optional_json(path / SETTINGS)
         prompts, prompt = prompts_of(path / SETTINGS, top)
         length = settings.get("max_seq_length")
         if length is not None and (not isinstance(length, int) or isinstance(length, bool)):

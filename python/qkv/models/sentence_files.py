@@ -13,11 +13,6 @@ from .pooling import POOLINGS
 SETTINGS = "config_sentence_transformers.json"
 
 
-def optional(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(path) if path.is_file() else {}
-    return found
-
-
 def parts_of(folder: Path) -> dict[str, Path]:
     """Give the folders of the parts that modules.json names."""
     listing = folder / "modules.json"

@@ -5,20 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._errors import needs
 from .chat import special_tokens
-from .files import LARGEST_JSON, read_json
+from .files import LARGEST_JSON, optional_json
 
 OPTIONS = ("single_word", "lstrip", "rstrip", "normalized", "special")  # of added tokens
 
 
 def library() -> Any:
     """Import the package when it is needed."""
-    try:
+    with needs("qkv.models: texts need the package tokenizers; install it: pip install 'qkv[models]'"):
         import tokenizers
-    except ImportError as error:
-        raise ImportError(
-            "qkv.models: texts need the package tokenizers; install it: pip install 'qkv[models]'"
-        ) from error
     return tokenizers
 
 
@@ -71,8 +68,7 @@ def from_words(path: Path, settings: dict[str, Any]) -> Any:
 
 def _add_tokens(made: Any, path: Path, settings: dict[str, Any]) -> None:
     """Add the tokens that a folder names beside the list of words, under the numbers that it gives them."""
-    beside = path.parent / "added_tokens.json"
-    old = read_json(beside) if beside.is_file() else {}
+    old = optional_json(path.parent / "added_tokens.json")
     entries: dict[str, Any] = {str(number): {"content": word} for word, number in old.items()}
     named = settings.get("added_tokens_decoder")
     entries |= named if isinstance(named, dict) else {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._errors import integer_of, shown
 from .chat import rendered, special_tokens, template_of
-from .files import checked_folder, read_json
+from .files import checked_folder, optional_json
 from .gguf_files import tokenizer_of
 from .tokenizer_files import from_json, from_words, library
 
@@ -91,9 +91,7 @@ class Tokenizer:
             made, settings = tokenizer_of(path, library())
             return cls(made, settings.pop("max_length"), **settings)
         path = checked_folder("Tokenizer.from_pretrained", folder)
-        settings = (
-            read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
-        )
+        settings = optional_json(path / "tokenizer_config.json")
         limit = settings.get("model_max_length")
         good = isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= LARGEST_LENGTH
         whole, words = path / "tokenizer.json", path / "vocab.txt"

@@ -11,8 +11,9 @@ import numpy as np
 from .._core import Embedding, Module, SkipInit, Tensor, TransformerBody
 from .architecture import Architecture, architecture_of
 from .configuration import Configuration
+from .files import write_model
 from .heads import Head
-from .loading import Stored, write_model
+from .loading import Stored, joined
 from .outputs import output
 
 
@@ -103,8 +104,9 @@ class TransformerModel(Module):
         >>> qkv.models.from_pretrained("gpt2").save_pretrained("copy")  # doctest: +SKIP
         """
         parameters = {name: p.numpy() for name, p in self.state_dict().items()}
-        name = self.architecture.classes + (self.head_name or "Model")
-        write_model(folder, self._stored(), self.config, name, parameters, self.given_generation)
+        name, kind = self.architecture.classes + (self.head_name or "Model"), self.architecture.model_type
+        entries = {**self.config.to_dict(), "architectures": [name], "model_type": kind}
+        write_model(folder, entries, joined(self._stored(), self.config, parameters), self.given_generation)
 
     def __repr__(self) -> str:
         c = self.config

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-if sys.platform != "win32":
-    import fcntl
+from .._atomic import lock
 
 GENERATOR = '<meta name="generator" content="qkv reproduce">'
 INDEX = "index.html"
@@ -53,14 +52,9 @@ def _acquire(folder: Path) -> int | None:
         if sys.platform == "win32":
             return None
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(handle):
             os.close(handle)
-            raise BlockingIOError(f"another run of qkv reproduce writes to {folder}") from None
-        except OSError:  # a file system without locks
-            os.close(handle)
-            return None
+            raise BlockingIOError(f"another run of qkv reproduce writes to {folder}")
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(folder)):
                 return handle
