@@ -86,16 +86,21 @@ def golden(group: str) -> Golden:
 
 
 @functools.cache
+def stored(path: Path) -> Any:
+    """Read a file of JSON that is part of the package."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def index() -> dict[str, Any]:
     """Read the index: per array its tolerance and description, per group its settings and printed text."""
-    content: dict[str, Any] = json.loads((DATA / "golden_index.json").read_text(encoding="utf-8"))
+    content: dict[str, Any] = stored(DATA / "golden_index.json")
     return content
 
 
 @functools.cache
 def figures() -> dict[str, dict[str, Any]]:
     """Read the descriptions of the pictures, by their id."""
-    return {entry["id"]: entry for entry in json.loads((DATA / "figures.json").read_text(encoding="utf-8"))}
+    return {entry["id"]: entry for entry in stored(DATA / "figures.json")}
 
 
 def load(key: str) -> np.ndarray:
@@ -108,9 +113,8 @@ def load(key: str) -> np.ndarray:
         if key not in index()["arrays"]:
             raise KeyError(f"golden: there is no array {key!r}")
         with np.load(DATA / "golden.npz") as archive:
-            array: np.ndarray = np.array(
-                archive[key], order="C"
-            )  # owns its memory, so that views lead back to it
+            # It owns its memory, so that views lead back to it.
+            array: np.ndarray = np.array(archive[key], order="C")
         array.flags.writeable = False
         _arrays[key] = array
         _key_of_buffer[id(array)] = key

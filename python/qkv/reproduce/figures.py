@@ -63,9 +63,8 @@ def describe(figure: Any) -> str:
     if figure.get_label():
         return str(figure.get_label())
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>" and ax.get_visible()]
-    places = {
-        ax.get_position().bounds: ax for ax in reversed(panels)
-    }  # axes that share a place are one panel
+    # Axes that share a place are one panel.
+    places = {ax.get_position().bounds: ax for ax in reversed(panels)}
     kinds = [kind for kind in map(_kind, reversed(places.values())) if kind]
     parts = [_counted(kinds)] if kinds else []
     above = getattr(figure, "get_suptitle", str)()  # matplotlib 3.8 and newer

@@ -4,9 +4,7 @@ Each function gives a list of panels, in the order of the figure's axes; colour 
 not name must not be drawn in it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -168,13 +166,7 @@ def training(
 
 def diagram(name: str) -> list[Panel]:
     """Give the panel of an architecture: the words in it, and from which to which its arrows go."""
-    return [{"axis": False, **_diagrams()[name]}]
-
-
-@cache
-def _diagrams() -> dict[str, Panel]:
-    content: dict[str, Panel] = json.loads((arrays.DATA / "diagrams.json").read_text(encoding="utf-8"))
-    return content
+    return [{"axis": False, **arrays.stored(arrays.DATA / "diagrams.json")[name]}]
 
 
 def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None = None) -> Panel:

@@ -1,7 +1,6 @@
 """Which experiments there are, which notebook makes each, and which of them a person asks for."""
 
 import fnmatch
-import functools
 import json
 import re
 from collections import Counter
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .arrays import stored
 from .checks import ID
 
 ALL = "All documents"  # the title above notebooks whose headings name no experiment
@@ -32,11 +32,8 @@ class UnknownExperimentError(UsageError):
     """An id or pattern that matches no experiment."""
 
 
-@functools.cache
 def _registry() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (Path(__file__).parent / "experiments.json").read_text(encoding="utf-8")
-    )
+    content: dict[str, Any] = stored(Path(__file__).parent / "experiments.json")
     return content
 
 
@@ -129,15 +126,9 @@ def cells_with_ids(cells: Iterable[Any]) -> Iterator[tuple[Any, list[str]]]:
 
 def ids_of(notebook: Path) -> list[str]:
     """Give the ids that a notebook treats: those in its headings and those that its checks name."""
-    ids: dict[str, None] = {}
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            for found in heading_ids(source):
-                ids.update(dict.fromkeys(found))
-        elif cell["cell_type"] == "code":
-            ids.update(dict.fromkeys(_CHECK.findall(source)))
-    return list(ids)
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return list(dict.fromkeys([*named_in_headings(cells), *_CHECK.findall("\n".join(code))]))
 
 
 def notebooks_by_id(folder: Path) -> dict[str, list[Path]]:
