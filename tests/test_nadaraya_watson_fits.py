@@ -61,6 +61,13 @@ def test_a_misspelt_kernel_fails_at_fit(kernel, bandwidth):
         model.fit(*sample())
     with pytest.raises(ValueError, match=r"^NadarayaWatson.fit: degree must be 0 or 1; got 2$"):
         NadarayaWatson(degree=2).fit(*sample())
+    with pytest.raises(ValueError, match=r"^NadarayaWatson.fit: degree must be 0 or 1; got True$"):
+        NadarayaWatson(degree=True).fit(*sample())
+    for given in (True, np.array(True), [True]):
+        with pytest.raises(
+            ValueError, match=r"^NadarayaWatson.fit: bandwidth must be a number above 0 or one"
+        ):
+            NadarayaWatson(bandwidth=given).fit(*sample())
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import integer_of
+from .._errors import integer_of, shown
 from .communicator import check
 
 
@@ -71,6 +71,10 @@ def positions(L: int, comm: Any, is_causal: bool | str = False) -> NDArray[np.in
     array([0, 1, 2, 3, 4])
     """
     length = integer_of("positions", "L", L)
+    if is_causal not in (False, True, "upper_left", "lower_right"):
+        raise ValueError(
+            f'positions: is_causal must be False, True, "upper_left" or "lower_right"; got {shown(is_causal)}'
+        )
     ranks, rank = 1, 0
     if comm is not None:
         check(comm, "positions")

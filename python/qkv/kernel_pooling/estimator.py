@@ -111,9 +111,10 @@ class NadarayaWatson:
         1
         """
         if not callable(self.kernel):
-            # It looks at the name.
-            _core.leave_one_out_errors(np.zeros((1, 1)), np.zeros((1, 1)), self.kernel, [])
-        if self.degree not in (0, 1):
+            _core.leave_one_out_errors(
+                np.zeros((1, 1)), np.zeros((1, 1)), self.kernel, []
+            )  # looks at the name
+        if self.degree not in (0, 1) or isinstance(self.degree, bool):
             raise ValueError(f"NadarayaWatson.fit: degree must be 0 or 1; got {shown(self.degree)}")
         if y is None:
             raise ValueError("NadarayaWatson.fit: requires y to be passed, but the target y is None")
@@ -148,8 +149,9 @@ class NadarayaWatson:
             else:
                 self.bandwidth_ = by_rule(self.bandwidth, table, s)
             return self
-        h = _core.as_numpy(self.bandwidth, "NadarayaWatson.fit", "bandwidth").astype(np.float64)
-        if h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():
+        given = _core.as_numpy(self.bandwidth, "NadarayaWatson.fit", "bandwidth")
+        h = given.astype(np.float64)
+        if given.dtype.kind == "b" or h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():
             raise ValueError(
                 f"NadarayaWatson.fit: bandwidth must be a number above 0 or one per feature, "
                 f"({self.n_features_in_},); got {shown(self.bandwidth)}"
