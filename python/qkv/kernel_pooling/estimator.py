@@ -111,9 +111,8 @@ class NadarayaWatson:
         1
         """
         if not callable(self.kernel):
-            _core.leave_one_out_errors(
-                np.zeros((1, 1)), np.zeros((1, 1)), self.kernel, []
-            )  # looks at the name
+            # It looks at the name.
+            _core.leave_one_out_errors(np.zeros((1, 1)), np.zeros((1, 1)), self.kernel, [])
         if self.degree not in (0, 1) or isinstance(self.degree, bool):
             raise ValueError(f"NadarayaWatson.fit: degree must be 0 or 1; got {shown(self.degree)}")
         if y is None:
