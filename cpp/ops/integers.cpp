@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "ops/runs.h"
 
@@ -43,15 +44,6 @@ Array each_pair(const Array& left, const Array& right, const Shape& shape, DType
   return y;
 }
 
-template <class N = I, class F> Array each_row(const Array& input, Index length, const Shape& result, F f) {
-  const Array rows = input.cast(dtype_v<N>);
-  Array y(result, DType::int64);
-  parallel_for(0, y.numel(), grain_for(length), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) y.data<I>()[i] = f(rows.data<N>() + i * length);
-  });
-  return y;
-}
-
 // How many of them are true: eight at a time, whose bytes a product adds up in its highest one.
 I count(const bool* x, Index n) {
   U total = 0, word;
@@ -63,6 +55,43 @@ I count(const bool* x, Index n) {
   for (; i < n; ++i) total += static_cast<U>(x[i]);
   return wrapped(total);
 }
+
+// f of all numbers over the reduced axes, in any order, from `start`. f takes a row of booleans, too, if it can.
+template <class F> Array folded(const Array& input, const ReducedAxes& p, I start, F f) {
+  const Array y = by_runs(packed(input), p, [&](const Array& x, const Run& run, const Shape& shape) {
+    Array part(shape, DType::int64);
+    const auto fold = [&]<class N>(const N* from) {
+      const auto row = [=](const N* numbers, Index n) {
+        if constexpr (std::is_invocable_v<F, const N*, Index>) return f(numbers, n);
+        I totals[4] = {start, start, start, start};  // none waits for the one before
+        Index k = 0;
+        for (; k + 4 <= n; k += 4)
+          for (Index i = 0; i < 4; ++i) totals[i] = f(totals[i], static_cast<I>(numbers[k + i]));
+        for (; k < n; ++k) totals[0] = f(totals[0], static_cast<I>(numbers[k]));
+        return f(f(totals[0], totals[1]), f(totals[2], totals[3]));
+      };
+      each_line(
+          part.data<I>(), from, run,
+          [=](I* to, const N* numbers, Index count, Index n) {
+            for (Index i = 0; i < count; ++i) to[i] = row(numbers + i * n, n);
+          },
+          [=](I* to, const N* numbers, Index step, Index n, Index width) {
+            std::fill_n(to, width, start);
+            for (Index k = 0; k < n; ++k, numbers += step)
+              for (Index j = 0; j < width; ++j) to[j] = f(to[j], static_cast<I>(numbers[j]));
+          });
+    };
+    if (x.dtype() == DType::boolean) fold(x.data<bool>());
+    else fold(x.data<I>());
+    return part;
+  });
+  return y.cast(DType::int64);
+}
+
+struct Sum {
+  I operator()(I a, I b) const { return wrapped(static_cast<U>(a) + static_cast<U>(b)); }
+  I operator()(const bool* x, Index n) const { return count(x, n); }
+};
 
 }  // namespace
 
@@ -128,8 +157,11 @@ Array integer_compare(Compare op, const Array& a, const Array& b, const Shape& s
 Array integer_unary(Unary op, const Array& input) {
   const Array x = input.cast(DType::int64);
   Array y(x.shape(), DType::int64);
-  std::transform(x.data<I>(), x.data<I>() + x.numel(), y.data<I>(),
-                 [op](I value) { return op == Unary::negate || value < 0 ? wrapped(-static_cast<U>(value)) : value; });
+  const bool negate = op == Unary::negate;
+  std::transform(x.data<I>(), x.data<I>() + x.numel(), y.data<I>(), [negate](I value) {
+    const U turned = negate || value < 0 ? ~U{0} : 0;  // all bits, of numbers that change their sign
+    return wrapped((static_cast<U>(value) ^ turned) - turned);
+  });
   return y;
 }
 
@@ -174,34 +206,29 @@ Array integer_matmul(const Array& a, const Array& b, const Shape& batch) {
   return y;
 }
 
-Array integer_sum(const Array& rows, Index length, const Shape& result) {
-  if (rows.dtype() == DType::boolean)
-    return each_row<bool>(rows, length, result, [length](const bool* row) { return count(row, length); });
-  return each_row(rows, length, result, [length](const I* row) {
-    U total = 0;
-    for (Index i = 0; i < length; ++i) total += static_cast<U>(row[i]);
-    return wrapped(total);
-  });
+Array integer_sum(const Array& x, const ReducedAxes& p) { return folded(x, p, 0, Sum()); }
+
+Array integer_product(const Array& x, const ReducedAxes& p) {
+  return folded(x, p, 1, [](I a, I b) { return wrapped(static_cast<U>(a) * static_cast<U>(b)); });
 }
 
-Array integer_product(const Array& rows, Index length, const Shape& result) {
-  return each_row(rows, length, result, [length](const I* row) {
-    U total = 1;
-    for (Index i = 0; i < length; ++i) total *= static_cast<U>(row[i]);
-    return wrapped(total);
-  });
-}
-
-Array integer_extreme(bool largest, const Array& rows, Index length, const Shape& result) {
-  if (largest)
-    return each_row(rows, length, result, [length](const I* row) { return *std::max_element(row, row + length); });
-  return each_row(rows, length, result, [length](const I* row) { return *std::min_element(row, row + length); });
+Array integer_extreme(bool largest, const Array& x, const ReducedAxes& p) {
+  using Limits = std::numeric_limits<I>;
+  if (largest) return folded(x, p, Limits::min(), [](I a, I b) { return std::max(a, b); });
+  return folded(x, p, Limits::max(), [](I a, I b) { return std::min(a, b); });
 }
 
 Array integer_place(bool largest, const Array& rows, Index length, const Shape& result) {
-  if (largest)
-    return each_row(rows, length, result, [length](const I* row) { return std::max_element(row, row + length) - row; });
-  return each_row(rows, length, result, [length](const I* row) { return std::min_element(row, row + length) - row; });
+  const Array numbers = rows.cast(DType::int64).reshaped({result.numel(), length});
+  const Array best = integer_extreme(largest, numbers, reduced_axes("argmax", numbers.shape(), Axes{1}, false));
+  Array y(result, DType::int64);
+  parallel_for(0, y.numel(), grain_for(length), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const I* row = numbers.data<I>() + i * length;
+      y.data<I>()[i] = std::find(row, row + length, best.data<I>()[i]) - row;
+    }
+  });
+  return y;
 }
 
 }  // namespace qkv::ops

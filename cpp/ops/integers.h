@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/elementwise.h"
-#include "ops/ops.h"
+#include "ops/reductions.h"
 
 namespace qkv::ops {
 
@@ -15,10 +15,11 @@ Array integer_unary(Unary op, const Array& x);  // negate and absolute
 Array cut_to_width(const Array& x, int bytes, bool has_sign);
 // (..., m, k) @ (..., k, n), whose axes in front broadcast to `batch`.
 Array integer_matmul(const Array& a, const Array& b, const Shape& batch);
-// rows (..., length) to `result`, one number per row.
-Array integer_sum(const Array& rows, Index length, const Shape& result);
-Array integer_product(const Array& rows, Index length, const Shape& result);
-Array integer_extreme(bool largest, const Array& rows, Index length, const Shape& result);
+// Of x, int64 from any integers or booleans.
+Array integer_sum(const Array& x, const ReducedAxes& p);
+Array integer_product(const Array& x, const ReducedAxes& p);
+Array integer_extreme(bool largest, const Array& x, const ReducedAxes& p);
+// rows (..., length) to `result`: where the first such number of each stands.
 Array integer_place(bool largest, const Array& rows, Index length, const Shape& result);
 
 }  // namespace qkv::ops

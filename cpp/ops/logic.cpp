@@ -67,9 +67,15 @@ Tensor invert(const Tensor& x) {
 
 namespace {
 
-// Whether all, or any, of n numbers are not 0; ends at the first that decides.
+// Whether all, or any, of n numbers are not 0; ends at the first block that decides.
 template <class T> bool truth_of_row(const T* x, Index n, bool all) {
+  constexpr Index kBlock = 64;
   Index i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    int zeros = 0;
+    for (Index k = 0; k < kBlock; ++k) zeros += static_cast<int>(x[i + k] == T{});
+    if (zeros != (all ? 0 : kBlock)) return !all;
+  }
   while (i < n && (x[i] != T{}) == all) ++i;
   return (i == n) == all;
 }

@@ -98,7 +98,7 @@ Array averaged(const Array& x, const ReducedAxes& p) {
 
 Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("sum", input.shape(), axes, keepdims);
-  if (!is_floating(input.dtype())) return Tensor(integer_sum(rows_of(input.data(), p), p.length, p.result));
+  if (!is_floating(input.dtype())) return Tensor(integer_sum(input.data(), p));
   const Tensor x = packed(input);
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
@@ -126,8 +126,7 @@ Tensor extreme(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
   if (p.length == 0)
     fail_value(name_of_extreme(largest), ": x must have at least one number on the reduced axes; got x ",
                input.shape());
-  if (!is_floating(input.dtype()))
-    return Tensor(integer_extreme(largest, rows_of(input.data(), p), p.length, p.result).cast(input.dtype()));
+  if (!is_floating(input.dtype())) return Tensor(integer_extreme(largest, input.data(), p).cast(input.dtype()));
   const Tensor x = packed(input);
   Array y = extreme_numbers(x.data(), p, largest);
   if (!wants_gradient({x})) return Tensor(std::move(y));

@@ -59,30 +59,31 @@ template <class Pass> Array by_runs(const Array& input, const ReducedAxes& p, Pa
   return (x.buffer() == input.buffer() ? x.clone() : x).reshaped(p.result);
 }
 
-// By the two kernels that `choose` takes from the table, of rows(y, x, count, n) and of columns(y, x, step, n, width).
+// In parallel: rows(to, from, count, n) for rows of n numbers, each of which becomes one, where a run is the last axis;
+// else columns(to, from, step, n, width) for columns whose numbers lie `step` apart.
+template <class Y, class X, class Rows, class Columns>
+void each_line(Y* to, const X* from, const Run& run, Rows rows, Columns columns) {
+  if (run.inner == 1)
+    return parallel_for(0, run.outer, grain_for(run.n),
+                        [&](Index begin, Index end) { rows(to + begin, from + begin * run.n, end - begin, run.n); });
+  constexpr Index kColumns = 4096;
+  const Index blocks = (run.inner + kColumns - 1) / kColumns;
+  parallel_for(0, run.outer * blocks, grain_for(run.n * std::min(run.inner, kColumns)), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const Index outer = i / blocks, column = i % blocks * kColumns;
+      columns(to + outer * run.inner + column, from + outer * run.n * run.inner + column, run.inner, run.n,
+              std::min(kColumns, run.inner - column));
+    }
+  });
+}
+
+// By the two kernels that `choose` takes from the table, of rows and of columns.
 template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, Choose choose) {
   return by_runs(input, p, [&](const Array& x, const Run& run, const Shape& shape) {
     Array y(shape, x.dtype());
     visit_floating(x.dtype(), [&]<class T>(T) {
       const auto kernel = choose(kernels::kernels<T>());
-      T* to = y.data<T>();
-      const T* from = x.data<T>();
-      if (run.inner == 1) {
-        parallel_for(0, run.outer, grain_for(run.n), [&](Index begin, Index end) {
-          kernel.first(to + begin, from + begin * run.n, end - begin, run.n);
-        });
-        return;
-      }
-      constexpr Index kColumns = 4096;
-      const Index blocks = (run.inner + kColumns - 1) / kColumns;
-      parallel_for(0, run.outer * blocks, grain_for(run.n * std::min(run.inner, kColumns)),
-                   [&](Index begin, Index end) {
-                     for (Index i = begin; i < end; ++i) {
-                       const Index outer = i / blocks, column = i % blocks * kColumns;
-                       kernel.second(to + outer * run.inner + column, from + outer * run.n * run.inner + column,
-                                     run.inner, run.n, std::min(kColumns, run.inner - column));
-                     }
-                   });
+      each_line(y.data<T>(), x.data<T>(), run, kernel.first, kernel.second);
     });
     return y;
   });

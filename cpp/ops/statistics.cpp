@@ -68,7 +68,7 @@ Tensor product_by_pairs(Tensor rows) {
 
 Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("prod", input.shape(), axes, keepdims);
-  if (!is_floating(input.dtype())) return Tensor(integer_product(rows_of(input.data(), p), p.length, p.result));
+  if (!is_floating(input.dtype())) return Tensor(integer_product(input.data(), p));
   const Tensor x = packed(input);
   Array y = reduced(x.data(), p,
                     [](const auto& k) { return std::pair(k.reduce.product_of_rows, k.reduce.product_of_columns); });
