@@ -134,6 +134,7 @@ FUNCTIONS = {
     "maximum": (np.maximum, X, Y),
     "maximum with a number": (lambda a: np.maximum(a, 0.1), X),
     "minimum": (np.minimum, X, Y),
+    "fmod": (np.fmod, X, POSITIVE.reshape(2, 3, 1)),
     "minimum with an array": (lambda a: np.minimum(Y, a), X),
     "logaddexp": (np.logaddexp, X, Y),
     "add": (np.add, X, Y),

@@ -54,6 +54,7 @@ void def_joining(Functions& m, const char* name, Tensor (*join)(const Tensors&, 
 void bind_functions(Functions& m) {
   for (const auto& [name, f] : ops::unary_functions())
     op(m, text(name, "(x)"), [f = f](const Tensor& x) { return ops::unary(f, x); });
+  op(m, "safe_sqrt(x)", ops::safe_sqrt);
   op(m, "exp2(x)", [](const Tensor& x) { return ops::exp2(x); });
   op<WholeOrFloating>(m, "abs(x)", [](const Tensor& x) { return ops::unary(ops::Unary::absolute, x); });
   op<WholeOrFloating, py::handle, py::handle>(
@@ -77,6 +78,7 @@ void bind_functions(Functions& m) {
       });
   def_of_two(m, "maximum", ops::Binary::maximum);
   def_of_two(m, "minimum", ops::Binary::minimum);
+  def_of_two(m, "fmod", ops::Binary::fmod);
   // y = x @ weight^T + bias
   op<Self, Self, FloatingOrNone>(
       m, "linear(x, weight, bias=None)",

@@ -31,6 +31,11 @@ template <class T> inline Vec<T> softplus_of(Vec<T> x) {
   return maximum(x, Vec<T>{}) + log1p_of<T>(exp_of_negative<T>(-absolute(x)));
 }
 
+// x, cut at -a and a.
+template <class T> inline Vec<T> cut(Vec<T> x, T a) {
+  return select(x > splat<T>(a), splat<T>(a), select(x < splat<T>(-a), splat<T>(-a), x));
+}
+
 template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
   // x times a share that vanishes at -inf, where the product would be NaN.
   const auto times_share = [=](auto share) {
@@ -57,6 +62,8 @@ template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
           y, x, n, [=](Vec<T> v) { return select(v > Vec<T>{}, v, splat<T>(a) * expm1_of<T>(minimum(Vec<T>{}, v))); });
     case Activation::softplus:
       return map_vectors(y, x, n, [=](Vec<T> v) { return softplus_of<T>(v * splat<T>(a)) / splat<T>(a); });
+    case Activation::huber:
+      return map_vectors(y, x, n, [=](Vec<T> v) { return cut<T>(v, a) * (v - all<T>(0.5) * cut<T>(v, a)); });
   }
 }
 
@@ -94,6 +101,8 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
       });
     case Activation::softplus:
       return put_gradients(dx, dy, saved, n, [=](Vec<T> x) { return sigmoid_of<T>(x * splat<T>(a)); });
+    case Activation::huber:
+      return put_gradients(dx, dy, saved, n, [=](Vec<T> x) { return cut<T>(x, a); });
   }
 }
 

@@ -5,9 +5,9 @@
 
 namespace qkv::kernels {
 
-// The last three have a number that shapes them, `a`: leaky_relu is a x below 0, elu a (e^x - 1), softplus
-// log(1 + e^(a x)) / a. The others do not look at it.
-enum class Activation { relu, gelu, gelu_tanh, tanh, sigmoid, silu, leaky_relu, elu, softplus };
+// The last four have a number that shapes them, `a`: leaky_relu is a x below 0, elu a (e^x - 1), softplus
+// log(1 + e^(a x)) / a, huber x^2 / 2 within -a and a, a (|x| - a / 2) beyond. The others do not look at it.
+enum class Activation { relu, gelu, gelu_tanh, tanh, sigmoid, silu, leaky_relu, elu, softplus, huber };
 
 // Whether the gradient is computed from the result; otherwise it needs the input.
 inline constexpr bool needs_result(Activation a) {

@@ -65,6 +65,8 @@ Tensor derivative(Activation f, double a, const Tensor& x) {
     }
     case Activation::softplus:
       return sigmoid(scaled(x, a));
+    case Activation::huber:
+      return clip(x, -a, a);
   }
   return {};
 }
@@ -116,6 +118,10 @@ Tensor elu(const Tensor& x, double alpha) { return activated(x, Activation::elu,
 Tensor softplus(const Tensor& x, double beta) {
   if (!(beta > 0) || std::isinf(beta)) fail_value("softplus: beta must be a positive number; got ", beta);
   return activated(x, Activation::softplus, beta);
+}
+Tensor huber(const Tensor& difference, double delta) {
+  if (!(delta > 0)) fail_value("huber: delta must be a positive number; got ", delta);
+  return activated(difference, Activation::huber, delta);
 }
 
 }  // namespace qkv::ops

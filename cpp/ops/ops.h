@@ -176,6 +176,7 @@ Tensor silu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double slope);
 Tensor elu(const Tensor& x, double alpha);
 Tensor softplus(const Tensor& x, double beta);
+Tensor huber(const Tensor& difference, double delta);
 Tensor activated(const Tensor& x, kernels::Activation f, double a = 0);  // any of them
 
 // --- norm.cpp: over the last axes, which are normalized_shape; weight and bias have that shape or are undefined

@@ -43,11 +43,8 @@ Tensor l1(const Tensor& predictions, const Tensor& targets, Reduction reduction)
   return reduced(unary(Unary::absolute, difference("l1", predictions, targets)), reduction);
 }
 
-// c (d - c / 2) with c = d within -delta and delta: d^2 / 2 there, delta (|d| - delta / 2) beyond.
 Tensor huber(const Tensor& predictions, const Tensor& targets, double delta, Reduction reduction) {
-  if (!(delta > 0)) fail_value("huber: delta must be a positive number; got ", delta);
-  const Tensor d = difference("huber", predictions, targets), c = clip(d, -delta, delta);
-  return reduced(multiply(c, subtract(d, scaled(c, 0.5))), reduction);
+  return reduced(huber(difference("huber", predictions, targets), delta), reduction);
 }
 
 // -t log sigmoid(x) - (1 - t) log sigmoid(-x), each logarithm as a softplus: all digits of small losses.

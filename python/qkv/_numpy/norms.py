@@ -21,13 +21,13 @@ def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: Any = False) -
         return (abs(x).max if ord > 0 else abs(x).min)(axis, keepdims)
     if ord == 0:
         return (x != 0).astype(x.dtype).sum(axis, keepdims)
-    powers = x * x if ord == 2 else abs(x) if ord == 1 else abs(x) ** float(ord)
-    total = powers.sum(axis, keepdims)
+    if ord == 2:
+        return _core.safe_sqrt((x * x).sum(axis, keepdims))
     if ord == 1:
-        return total
+        return abs(x).sum(axis, keepdims)
+    total = (abs(x) ** float(ord)).sum(axis, keepdims)
     zero = total.numpy() == 0
-    safe = _core.where(zero, 1.0, total)
-    return _core.where(zero, 0.0, _core.sqrt(safe) if ord == 2 else safe ** (1.0 / ord))
+    return _core.where(zero, 0.0, _core.where(zero, 1.0, total) ** (1.0 / ord))
 
 
 def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: Any = False) -> Any:

@@ -22,7 +22,7 @@ def logaddexp(a: Any, b: Any) -> Any:
 
 
 # Those that the core has under the same names, and others.
-_CORE = "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh maximum minimum"
+_CORE = "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh maximum minimum fmod"
 CALLS: dict[Any, Callable[..., Any]] = {getattr(np, name): getattr(_core, name) for name in _CORE.split()}
 CALLS |= {
     np.negative: lambda x: -x,

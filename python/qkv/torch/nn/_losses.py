@@ -141,25 +141,19 @@ def l1_loss(input, target):
     return abs(input - target)
 
 
-def _quadratic_near_zero(input, target, bound: float, scale: float):
-    """``d^2 / 2`` up to the bound and ``bound (|d| - bound / 2)`` beyond it, divided by `scale`."""
-    size = abs(input - target)
-    return _core.where(size < bound, size * size * (0.5 / scale), (size - 0.5 * bound) * (bound / scale))
-
-
 @_loss(f"input, target, {_REDUCTION}, beta=1.0")
 def smooth_l1_loss(input, target, reduction, beta):
     """Quadratic up to ``beta``, then ``|input - target| - beta / 2``."""
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    loss = _quadratic_near_zero(input, target, beta, beta)
-    return reduced(loss, reduction, "smooth_l1_loss", "SmoothL1LossBackward0")
+    loss = reduced(_core.huber_of(input - target, beta), reduction, "smooth_l1_loss") / beta
+    return wrap(loss, "SmoothL1LossBackward0")
 
 
 @_loss("input, target, reduction='mean', delta=1.0, weight=None", "HuberLossBackward0", share=False)
 def huber_loss(input, target, delta):
     """Quadratic up to ``delta``, then ``delta (|input - target| - delta / 2)``, times a weight for each."""
-    return _quadratic_near_zero(input, target, delta, 1.0)
+    return _core.huber_of(input - target, delta)
 
 
 def _check_same_shape(operation: str, input, target, name: str = "target") -> None:
