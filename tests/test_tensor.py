@@ -213,6 +213,7 @@ INDICES = {
     "numpy int": np.int64(2),
     "integers": [0, 2, 2],
     "integers on two axes": ([0, 2], [1, -1]),
+    "integers on all axes": ([0, -1, 3], [[2], [-3]], np.array([4, 0, -5])),
     "array between slices": (slice(None), np.array([[0, 1], [2, 0]]), 1),
     "boolean": np.array([True, False, True, True]),
     "boolean of two axes": np.random.default_rng(0).random((4, 3)) < 0.5,
@@ -228,6 +229,8 @@ def test_indexing_follows_numpy(name):
         t = qkv.tensor(x, requires_grad=requires_grad)
         np.testing.assert_array_equal(t[index].numpy(), x[index])
         assert isinstance(t[index], qkv.Tensor)
+    whole = (9 * x).astype(int)
+    np.testing.assert_array_equal(qkv.tensor(whole)[index], whole[index])
     y = t[index]
     G = np.random.default_rng(1).standard_normal(y.shape)
     y.backward(G)
@@ -250,6 +253,8 @@ def test_wrong_indices_are_numpy_s_errors():
         (1.5, "only integers"),
         ("a", "only integers"),
         ([4], "out of bounds"),
+        (([0, 3], [1, 3]), "index 3 is out of bounds for axis 1 with size 3"),
+        (([0, 3], [1, 0, 2]), "shape mismatch"),
         (np.ones(3, bool), "boolean index did not match"),
     ):
         with pytest.raises(IndexError, match=message):

@@ -50,6 +50,8 @@ void set_item(const Tensor& t, const py::object& index, py::handle value);
 // asks Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
 std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index);
 std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
+// Where the numbers stand that an index selects of an array of this shape.
+Array places_of(const Shape& shape, const py::tuple& items);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);

@@ -22,19 +22,13 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
 }
 
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
-  const py::object places = numpy().attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[items];
-  const Shape shape = Call("Tensor").any(places, "index").shape();
+  const Array at = places_of(t.shape(), items);
   Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
-  while (least.rank() > shape.rank() && least.front() == 1) least.erase(least.begin());
-  const Tensor values = ops::broadcast_to(ops::reshape(value, least), shape);
-  py::object source = numpy().attr("full")(t.numel(), -1);  // which of the values stands at each place
-  source[numpy().attr("ravel")(places)] = numpy().attr("arange")(values.numel());
-  Call call("Tensor");
-  const Tensor from = call.any(source.attr("reshape")(shape_tuple(t.shape())), "index");
-  const Tensor zero(Array::full({}, DType::int64, 0));
-  if (values.numel() == 0) return ops::reshape(t, t.shape());
-  const Tensor chosen = ops::take_flat(values, ops::binary(Binary::maximum, from, zero).data(), t.shape());
-  return ops::where(ops::compare(ops::Compare::less, from, zero), t, chosen);
+  while (least.rank() > at.rank() && least.front() == 1) least.erase(least.begin());
+  const Index count = at.numel();
+  const Tensor values = ops::reshape(ops::broadcast_to(ops::reshape(value, least), at.shape()), {count});
+  const Tensor all = ops::reshape(t, {t.numel()});
+  return ops::reshape(ops::scatter({"Tensor", "index"}, all, at.reshaped({count}), values, 0, false), t.shape());
 }
 
 Tensor replacement(const Tensor& t, const Tensor& value) {

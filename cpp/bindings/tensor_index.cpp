@@ -84,14 +84,13 @@ Region numpy_region(const Tensor& t, const Strides& own, const py::tuple& items)
   return region;
 }
 
-// Whole rows by number, or by a mask of rows: the positions of rows, normalised and checked by NumPy.
-py::object rows_selected(const Tensor& t, const Selection& selection) {
-  if (t.rank() < 2 || t.numel() == 0 || selection.items.size() != 1 || !is_floating(t.dtype())) return py::none();
-  const py::object item = selection.items[0];
-  const py::array given = numpy().attr("asarray")(item).cast<py::array>();
-  const char kind = given.dtype().kind();
-  if (kind != 'i' && kind != 'u' && !(kind == 'b' && given.ndim() == 1)) return py::none();
-  return numpy().attr("arange")(t.dim(0))[item];
+// Whether all items are whole numbers, or one a mask of rows.
+bool select_rows(const py::tuple& items) {
+  return std::all_of(items.begin(), items.end(), [&](py::handle item) {
+    const py::array given = numpy().attr("asarray")(item).cast<py::array>();
+    const char kind = given.dtype().kind();
+    return kind == 'i' || kind == 'u' || (kind == 'b' && given.ndim() == 1 && items.size() == 1);
+  });
 }
 
 }  // namespace
@@ -125,26 +124,38 @@ std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
   return view(t, [&](const Strides& strides) { return numpy_region(t, strides, selection.items); });
 }
 
-// NumPy works out what other indices mean, on the positions 0, 1, 2, ...; so the rules and errors are NumPy's.
+// NumPy works out what other indices mean, on the positions 0, 1, 2, ... of all numbers, or of each axis for itself
+// where that is the same; so the rules and errors are NumPy's.
+Array places_of(const Shape& shape, const py::tuple& items) {
+  const auto positions = [](Index n) { return numpy().attr("arange")(n); };
+  Call call("Tensor");
+  if (static_cast<Index>(items.size()) == shape.rank() && select_rows(items)) try {
+      py::object at = py::int_(0);
+      for (std::size_t i = 0; i < items.size(); ++i) at = at * py::int_(shape[i]) + positions(shape[i])[items[i]];
+      return call.integers(at, "index");
+    } catch (const py::error_already_set&) {  // below with the number of the axis
+    }
+  return call.integers(positions(shape.numel()).attr("reshape")(shape_tuple(shape))[items], "index");
+}
+
 Tensor get_item(const Tensor& given, const py::object& index) {
   if (auto part = part_of(given, index)) return *part;
   const Tensor t = packed(given);
-  const Selection selection = selection_from(index);
-  if (const py::object rows = rows_selected(t, selection); !rows.is_none()) {
-    Call call("Tensor");
-    const Array at = call.integers(rows, "index");
-    const Index size = t.shape().product(1, t.rank());
-    return without_gil(at.numel() * size, [&] {
-      Shape shape = at.shape();
-      for (Index axis = 1; axis < t.rank(); ++axis) shape.push_back(t.dim(axis));
-      return ops::reshape(ops::embedding(ops::reshape(t, {t.dim(0), size}), at, {}), shape);
-    });
+  const py::tuple items = selection_from(index).items;
+  const Index axes = static_cast<Index>(items.size());
+  if (axes == 0 || axes >= t.rank() || t.numel() == 0 || !select_rows(items)) {
+    const Array at = places_of(t.shape(), items);
+    return without_gil(at.numel(), [&] { return ops::take_flat(t, at, at.shape()); });
   }
-  const py::object positions =
-      numpy().attr("arange")(t.numel()).attr("reshape")(shape_tuple(t.shape()))[selection.items];
-  Call call("Tensor");
-  const Array at = call.integers(positions, "index");
-  return without_gil(at.numel(), [&] { return ops::take_flat(t, at, at.shape()); });
+  const Shape first(t.shape().begin(), t.shape().begin() + axes);
+  const Array at = places_of(first, items);
+  const Index count = first.numel(), size = t.shape().product(axes, t.rank());
+  return without_gil(at.numel() * size, [&] {
+    Shape shape = at.shape();
+    for (Index axis = axes; axis < t.rank(); ++axis) shape.push_back(t.dim(axis));
+    if (!is_floating(t.dtype())) return Tensor(ops::entries(t.data().reshaped({count, size}), 0, at).reshaped(shape));
+    return ops::reshape(ops::embedding(ops::reshape(t, {count, size}), at, {}), shape);
+  });
 }
 
 void def_indexing(TensorClass& tensor) {
