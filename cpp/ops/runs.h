@@ -79,6 +79,13 @@ void for_each_run(const Array& y, const Array& left, const Array& right, Body bo
   if (loops.rows() == 1) return along(n, step_a, step_b);
   constexpr Index kShort = 64;
   if (n < kShort && loops.sizes().size() == 2) return for_each_block<Y, A, B>(y, a, b, loops, body);
+  constexpr Index kTiny = 8;  // a copy takes less time than calls for so short rows
+  if (n < kTiny) {
+    const auto whole = [&](const Array& x) {
+      return packed(x.view({y.shape(), broadcast_strides(x.shape(), y.shape(), x.strides())}));
+    };
+    return for_each_run<Y, A, B>(y, whole(a), whole(b), body);
+  }
   parallel_for(0, loops.rows(), grain_for(n), [&](Index begin, Index end) {
     loops.each_row(begin, end, [&](const std::array<Index, 3>& at) {
       body(y.data<Y>() + at[0], a.first_as<A>() + at[1], step_a, b.first_as<B>() + at[2], step_b, n);

@@ -84,6 +84,10 @@ Tensor as_rows(const Tensor& x) { return reshape(x, {x.shape().product(0, x.rank
 // rule the zeros of both the old gradient and the new one count, and the side stays unless a transposed operand swaps
 // the factors.
 Tensor gradient_matmul(GradientSide side, const Tensor& a, bool ta, const Tensor& b, bool tb, const Shape& batch) {
+  if (a.dim(ta ? -2 : -1) == 1) {  // each number with each
+    const Tensor left = ta ? swapaxes(a, -1, -2) : a, right = tb ? swapaxes(b, -1, -2) : b;
+    return side == GradientSide::left ? times(left, right) : times(right, left);
+  }
   Array product = batched(a.data(), ta, b.data(), tb, batch, side);
   if (!wants_gradient({a, b})) return Tensor(std::move(product));
   return record(std::move(product), {a, b},
