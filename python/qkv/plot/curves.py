@@ -93,9 +93,8 @@ def training_curve(
         drawn.append(ax.axhline(value, color="gray", linestyle=":", label=label))
     ax.set(xlabel="update", ylabel="loss", title=title or "", yscale=yscale)
     ax.grid(True, alpha=0.4)
-    beside: list[
-        tuple[Axes, float, list[str]]
-    ] = []  # the largest number of its first metric, and all their names
+    # The largest number of its first metric, and all their names.
+    beside: list[tuple[Axes, float, list[str]]] = []
     for number, name in enumerate(chosen, start=1):
         steps, values = history.metric(name)
         target = ax if "loss" in name else _beside(ax, beside, name, values)
