@@ -101,8 +101,8 @@ def training_curve(
         drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=name)
     for target, _, names in beside:
         target.set_ylabel(" / ".join(names))
-    top, place = (beside[-1][0], "center right") if beside else (ax, "best")  # above the lines of all axes
-    top.legend(handles=drawn, fontsize="small", loc=place)
+    top = beside[-1][0] if beside else ax  # above the lines of all axes
+    top.legend(handles=drawn, fontsize="small", loc="center right" if beside else "best")
     return fig, ax
 
 
