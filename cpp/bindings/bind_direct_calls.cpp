@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "bindings/bindings.h"
@@ -21,12 +22,18 @@ const char* kept(const std::string& label) {
 }  // namespace
 
 const Entry* entry_of(std::string_view name) {
-  const std::string wanted = text(" ", name, " ");
-  for (const auto entries :
-       {arithmetic_entries(), number_entries(), axis_entries(), place_entries(), view_entries(), attention_entries()})
-    for (const Entry& entry : entries)
-      if (text(" ", entry.names, " ").find(wanted) != std::string::npos) return &entry;
-  return nullptr;
+  static const auto* all = [] {
+    auto* found = new std::map<std::string, const Entry*, std::less<>>;
+    for (const auto entries :
+         {arithmetic_entries(), number_entries(), axis_entries(), place_entries(), view_entries(), attention_entries()})
+      for (const Entry& entry : entries) {
+        std::istringstream names(entry.names);
+        for (std::string one; names >> one;) found->try_emplace(one, &entry);
+      }
+    return found;
+  }();
+  const auto found = all->find(name);
+  return found == all->end() ? nullptr : found->second;
 }
 
 const Entry* own_entry_of(std::string_view name) { return name == kAttentionEntry.names ? &kAttentionEntry : nullptr; }
