@@ -113,6 +113,27 @@ def test_every_exponent_at_every_level(level):
         assert steps <= 2, f"{name}({x}) is off by {steps} units of the last place"
 
 
+# Odd functions, and those that are x times a share, keep the sign of 0.
+ZEROS = """
+import numpy as np
+import qkv
+
+for dtype in ("float32", "float64"):
+    x = np.where(np.arange(19) % 2, 0.0, -0.0).astype(dtype)
+    for name in ("sin", "tan", "sinh", "tanh", "erf", "expm1", "log1p", "sqrt", "gelu", "silu"):
+        y = np.asarray(getattr(qkv, name)(x) if hasattr(qkv, name) else getattr(np, name)(qkv.tensor(x)))
+        assert (y == 0).all() and (np.signbit(y) == np.signbit(x)).all(), [name, dtype]
+    assert (np.signbit(qkv.gelu(x, "tanh")) == np.signbit(x)).all(), dtype
+    assert np.isnan(qkv.tanh(np.full(19, np.nan, dtype))).all(), dtype
+"""
+
+
+@each_level()
+def test_zeros_keep_their_sign_at_every_level(level):
+    done = run_at(level, ZEROS)
+    assert done.returncode == 0, done.stderr
+
+
 # What is exact, with the signs of its zeros, as NumPy has it: steps, remainders, choices.
 STEPS_AND_REMAINDERS = """
 import numpy as np

@@ -238,7 +238,7 @@ template <class T> inline Vec<T> tanh_of(Vec<T> x) {
   const Vec<T> capped = minimum(splat<T>(C::kTanhOne), size);
   const Vec<T> large =
       splat<T>(1) - splat<T>(2) / (math::exp_inside<T, math::Sign::positive>(capped + capped) + splat<T>(1));
-  return select(size < splat<T>(static_cast<T>(0.625)), near_zero, copy_sign(large, x));
+  return copy_sign(select(size < splat<T>(static_cast<T>(0.625)), near_zero, large), x);
 }
 
 // 1 / (1 + exp(-x)), from e = exp(-|x|), so that the tail keeps its digits; there e / (1 + e) is e - e * (e / (1 + e)),
