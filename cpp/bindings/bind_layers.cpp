@@ -21,6 +21,14 @@ std::vector<ModulePtr> modules_from(Call& call, py::handle modules, const char*)
   return found;
 }
 
+Index place_from(const ModuleList& self, py::handle index, const char* what) {
+  if (PyIndex_Check(index.ptr()) == 0)
+    fail_type(self.class_name(), ": index must be ", what, "; got ", described(index));
+  const Py_ssize_t place = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
+  if (place == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return place;
+}
+
 // A part, or those of a slice as another container of the kind.
 py::object item(const ModuleList& self, py::handle index) {
   if (PySlice_Check(index.ptr()) != 0) {
@@ -32,11 +40,17 @@ py::object item(const ModuleList& self, py::handle index) {
     if (dynamic_cast<const Sequential*>(&self) == nullptr) return py::cast(std::make_shared<ModuleList>(parts));
     return py::cast(std::make_shared<Sequential>(parts));
   }
-  if (PyIndex_Check(index.ptr()) == 0)
-    fail_type(self.class_name(), ": index must be a number or a slice; got ", described(index));
-  const Py_ssize_t at = PyNumber_AsSsize_t(index.ptr(), PyExc_IndexError);
-  if (at == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return py::cast(self.at(at));
+  return py::cast(self.at(place_from(self, index, "a number or a slice")));
+}
+
+void set_item(ModuleList& self, py::handle index, py::handle module) {
+  const Index place = place_from(self, index, "a number");
+  const std::string name = self.class_name();
+  Call call(name.c_str());
+  const ModulePtr part = modules_from(call, py::make_tuple(module), "module").front();
+  self.at(place);  // or there is none
+  const std::size_t entry = static_cast<std::size_t>(place < 0 ? place + self.length() : place);
+  self.register_module(self.snapshot()->at(entry).name, part);
 }
 
 // A layer of one input: its name, and what its constructor takes, of the types A...
@@ -256,6 +270,7 @@ Examples
            })
       .def("__len__", &ModuleList::length)
       .def("__getitem__", item)
+      .def("__setitem__", set_item)
       .def("__iter__", [](const ModuleList& self) {
         py::list modules;
         for (const auto& entry : *self.snapshot()) modules.append(entry.module);

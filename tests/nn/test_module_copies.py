@@ -131,6 +131,36 @@ def test_containers():
     assert (nn.Sequential()(np.ones(3)).numpy() == 1).all()
 
 
+@pytest.mark.parametrize("make", [lambda *parts: nn.ModuleList(parts), nn.Sequential])
+def test_a_part_is_replaced_in_its_place(make):
+    class Double(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    box, kind = make(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), type(make()).__name__
+    last, double = nn.Linear(3, 5, bias=False), Double()
+    box[-1], box[np.int64(1)] = last, double
+    assert (len(box), box[2] is last, box[1] is double) == (3, True, True)
+    assert list(box.state_dict()) == ["0.weight", "0.bias", "2.weight"]
+    for bad in (3, -4):
+        with pytest.raises(IndexError, match=rf"{kind}: index must be from -3 to 2; got {bad}"):
+            box[bad] = last
+    with pytest.raises(TypeError, match=f"{kind}: index must be a number; got slice"):
+        box[0:1] = last
+    with pytest.raises(TypeError, match=f"{kind}: modules must be Modules; got int"):
+        box[0] = 3
+    assert isinstance(box[0], nn.Linear)
+
+
+def test_a_layer_of_a_stack_is_replaced():
+    stack = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0), 2).eval()
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    other = nn.TransformerEncoderLayer(8, 2, 16, 0.0).eval()
+    first = stack.layers[0]
+    stack.layers[1] = other
+    close(stack(x), other(first(x)))
+
+
 def test_sequential_runs_modules_of_python():
     class Double(nn.Module):
         def forward(self, x):
