@@ -1,4 +1,6 @@
 // The language model that only decodes.
+#include <algorithm>
+
 #include "bindings/bind_block.h"
 #include "bindings/bind_decoding.h"
 #include "bindings/bindings.h"
@@ -33,6 +35,22 @@ template <> struct PythonForward<CausalLM> {
     return call(ids);
   }
 };
+
+namespace {
+
+// Prompts of one length, together, or each alone where a list holds others: padding would be read as tokens.
+std::vector<Array> prompts_from(Call& call, py::handle ids, const char* name) {
+  if (PyList_Check(ids.ptr()) == 0 && PyTuple_Check(ids.ptr()) == 0) return {call.integers(ids, name)};
+  const auto rows = py::reinterpret_borrow<py::sequence>(ids);
+  const auto length = [](const py::handle& row) { return py::hasattr(row, "__len__") ? py::len(row) : 0; };
+  if (std::all_of(rows.begin(), rows.end(), [&](py::handle row) { return length(row) == length(rows[0]); }))
+    return {call.integers(ids, name)};
+  std::vector<Array> prompts;
+  for (const py::handle row : rows) prompts.push_back(call.integers(py::make_tuple(row), name));
+  return prompts;
+}
+
+}  // namespace
 
 void bind_causal_lm(Functions& m) {
   CalledLayerClass<CausalLMLayer> block(m, "CausalLMLayer", R"doc(
@@ -128,19 +146,23 @@ Examples
         const auto own = model_cache_from(cache, call.operation(), self.sizes.num_layers);
         return without_gil([&] { return self.CausalLM::forward(ids, valid_lens, own.get()); });
       });
-  op<CausalLM&, Integers, GenerateArguments>(
+  op<CausalLM&, As<prompts_from>, GenerateArguments>(
       causal, text("generate(ids, *, ", kGenerate, ")"),
-      "What follows each of the prompts ``(B, T)``, which have equal lengths: up to ``max_len`` tokens, as\n"
+      "What follows each of the prompts, ``(B, T)`` or a list of them with any lengths: up to ``max_len`` tokens, as\n"
       ":func:`qkv.models.generate` gives them, without attention.",
-      [](CausalLM& self, const Array& prompts, const GenerateArguments& arguments, Call& call) {
+      [](CausalLM& self, const std::vector<Array>& all, const GenerateArguments& arguments, Call& call) {
         const GenerateOptions options = arguments.options(call.operation(), self.sizes.vocab_size);
-        return sentences_from(without_gil([&] {
-                                const nn::Evaluating evaluating;
-                                const auto continuation = self.continuation(prompts);
-                                const Tensor last = ops::slice(Tensor(prompts), 1, prompts.dim(1) - 1, prompts.dim(1));
-                                return generate(*continuation, packed(last.data()).reshaped({prompts.dim(0)}), options);
-                              }),
-                              options.length_penalty);
+        std::vector<std::vector<Hypothesis>> sentences;
+        without_gil([&] {
+          const nn::Evaluating evaluating;
+          for (const Array& prompts : all) {
+            const auto continuation = self.continuation(prompts);
+            const Tensor last = ops::slice(Tensor(prompts), 1, prompts.dim(1) - 1, prompts.dim(1));
+            const Array first = packed(last.data()).reshaped({prompts.dim(0)});
+            for (auto& found : generate(*continuation, first, options)) sentences.push_back(std::move(found));
+          }
+        });
+        return sentences_from(sentences, options.length_penalty);
       });
 }
 

@@ -105,6 +105,21 @@ def test_generated_scores_are_those_of_the_parallel_pass(method):
             assert attention is None
 
 
+@pytest.mark.parametrize("make", [list, tuple, lambda rows: [np.array(row) for row in rows]])
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_prompts_of_different_lengths_are_continued_each_as_alone(method, make):
+    """Filled up on either side they would be continued behind ids that were never written."""
+    model, prompts = model_of(), [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3, 5, 8], [7]]
+    found = model.generate(make(prompts), method=method, beam_size=3, max_len=6)
+    assert len(found) == 4
+    for prompt, hypotheses in zip(prompts, found, strict=True):
+        [alone] = model.generate([prompt], method=method, beam_size=3, max_len=6)
+        assert [ids for ids, _, _ in hypotheses] == [ids for ids, _, _ in alone]
+        assert [score for _, score, _ in hypotheses] == pytest.approx([score for _, score, _ in alone])
+    with pytest.raises(ValueError, match=r"^CausalLM: ids must be \(B, T\) with at least one token"):
+        model.generate([[1, 2], []], max_len=3)
+
+
 def test_gradients():
     model, ids = model_of(num_kv_heads=2), RNG.integers(0, 13, (2, 5))
     weights = RNG.standard_normal((2, 5, 13))
