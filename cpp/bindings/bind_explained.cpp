@@ -7,22 +7,66 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "bindings/bindings.h"
 #include "bindings/call_python.h"
 #include "bindings/direct_call.h"
 #include "bindings/function.h"
+#include "bindings/operation.h"
 
 namespace py = pybind11;
 
 namespace qkv::bindings {
 namespace {
 
+// The parameters of a function of Python's that take True or False, as their annotations say.
+struct Flags {
+  struct Flag {
+    py::object name;
+    Py_ssize_t place;  // among the arguments given by position, or behind all of them
+  };
+  std::string operation;
+  std::vector<Flag> all;
+
+  explicit Flags(const py::function& function) : operation(function.attr("__qualname__").cast<std::string>()) {
+    for (const char* own : {".__init__", ".__call__", ".forward"})  // those of a class are called by its name
+      if (operation.ends_with(own)) operation.erase(operation.rfind('.'));
+    const py::object code = function.attr("__code__"), annotations = function.attr("__annotations__");
+    const auto by_position = code.attr("co_argcount").cast<Py_ssize_t>();
+    Py_ssize_t place = 0;
+    for (const py::handle name : code.attr("co_varnames")) {
+      const py::object kind = annotations.attr("get")(name);
+      if (kind.equal(py::str("bool")) || kind.equal(py::str("bool | None")))
+        all.push_back({py::reinterpret_borrow<py::object>(name), place < by_position ? place : PY_SSIZE_T_MAX});
+      ++place;
+    }
+  }
+
+  void check(PyObject* const* arguments, Py_ssize_t count, PyObject* names) const {
+    for (const Flag& flag : all) {
+      if (flag.place < count) flag_from(arguments[flag.place], operation.c_str(), text_of(flag.name));
+      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+        PyObject* name = PyTuple_GET_ITEM(names, i);
+        if (name == flag.name.ptr() ||  // both are interned, but for **{...} of made-up strings
+            (PyUnicode_CHECK_INTERNED(name) == 0 && PyUnicode_Compare(name, flag.name.ptr()) == 0))
+          flag_from(arguments[count + i], operation.c_str(), text_of(flag.name));
+      }
+    }
+  }
+
+ private:
+  static const char* text_of(const py::object& name) { return PyUnicode_AsUTF8(name.ptr()); }
+};
+
 // A callable with a name, a documentation and a signature.
 struct Explained {
   PyObject_HEAD PyObject* function;       // of Python's; null: of C++
   std::shared_ptr<Signature>* signature;  // of a function of C++
+  const Flags* flags;                     // null: none
   const direct::Entry* direct;            // the core's answer; null: none
   bool refuses;                           // arguments that do not fit, in our words
   PyObject* dict;
@@ -49,7 +93,17 @@ struct Explained {
     }
     return nullptr;
   }
+  static bool are_flags(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    try {
+      of(self).flags->check(arguments, count, names);
+      return true;
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_TypeError, error.what());
+      return false;
+    }
+  }
   static PyObject* call(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
+    if (of(self).flags != nullptr && !are_flags(self, arguments, PyVectorcall_NARGS(flags), names)) return nullptr;
     PyObject* result = PyObject_Vectorcall(of(self).function, arguments, flags, names);
     if (result == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) [[unlikely]]
       return refuse(self, arguments, PyVectorcall_NARGS(flags), names);
@@ -111,6 +165,7 @@ struct Explained {
     Py_CLEAR(own.dict);
     Py_CLEAR(own.function);
     delete own.signature;
+    delete own.flags;
     type->tp_free(self);
     Py_DECREF(type);
   }
@@ -170,6 +225,8 @@ py::object explained(const py::function& function, const direct::Entry* direct, 
   Explained::of(made.ptr()).function = function.inc_ref().ptr();
   Explained::of(made.ptr()).direct = direct;
   Explained::of(made.ptr()).refuses = refuses;
+  if (auto flags = std::make_unique<const Flags>(function); refuses && !flags->all.empty())
+    Explained::of(made.ptr()).flags = flags.release();
   return py::module_::import("functools").attr("update_wrapper")(made, function);
 }
 
