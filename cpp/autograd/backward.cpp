@@ -129,8 +129,10 @@ class Backward {
   void stop_at(const Tensor& tensor) { stops_.insert(key(tensor)); }
 
   void run() {
-    if (recorded_) find_needed();
+    const bool some = !watched_.empty();  // what flows elsewhere is not computed
+    if (some) find_needed();
     if (finished_ != nullptr) count_uses();
+    std::vector<bool> wanted;
     for (unsigned count = 1; !arriving_.empty(); ++count) {
       if (count % kBetweenChecks == 0) throw_if_interrupted();
       const auto newest = std::prev(arriving_.end());
@@ -143,10 +145,10 @@ class Backward {
       }
       if (node->lacks_history) fail_without_history();
       Visit visit(*node, !retain_graph_);
-      std::vector<bool> wanted;
-      if (recorded_)
+      wanted.clear();
+      if (some)
         for (const Edge& input : node->inputs) wanted.push_back(leads_to_watched(input));
-      TensorGradients dx(node, recorded_ ? &wanted : nullptr);
+      TensorGradients dx(node, some ? &wanted : nullptr);
       {
         const GradMode mode(recorded_);
         node->step->backward(dys, dx);
@@ -172,35 +174,39 @@ class Backward {
   }
 
   bool leads_to_watched(const Edge& edge) const {
-    return edge.collects() &&
-           (watched_.contains(key(edge)) || (edge.node != nullptr && needed_.contains(edge.node.get())));
+    if (!edge.collects()) return false;
+    if (watched_.contains(key(edge))) return true;
+    const auto behind = needed_.find(edge.node.get());
+    return behind != needed_.end() && behind->second;
   }
 
-  // The nodes whose gradients flow on to what is watched. Gradients of others, say of all weights where only that of
-  // the input is asked for, would be recorded in vain.
+  // The nodes whose gradients flow on to what is watched. Those of others, say of all weights where only that of the
+  // input is asked for, would be in vain.
   void find_needed() {
-    std::map<std::uint64_t, std::pair<const Node*, std::vector<Edge>>>
-        found;  // by age, so that inputs come before what they made
-    std::vector<const Node*> ahead;
-    for (const auto& [sequence, start] : arriving_) ahead.push_back(start.node.get());
-    while (!ahead.empty()) {
-      const Node& node = *ahead.back();
-      ahead.pop_back();
-      const auto [entry, first] = found.try_emplace(node.sequence);
-      if (!first) continue;
+    struct Found {
+      std::uint64_t sequence;
+      bool* needed;
+      std::size_t begin, end;  // of its inputs' nodes
+    };
+    std::vector<Found> found;
+    std::vector<std::shared_ptr<Node>> ahead;  // alive, whatever another pass frees
+    const auto come_to = [&](const Node& node) {
+      const auto [entry, first] = needed_.try_emplace(&node, false);
+      if (!first) return;
+      const std::size_t begin = ahead.size();
       const Lock lock(mutex_of(&node));  // another pass may be about to free it
-      if (node.freed) {                  // where it leads is not known any more: the pass is to come to it and to fail
-        needed_.insert(&node);
-        continue;
+      entry->second = node.freed;        // where it leads is not known any more: the pass is to come to it and to fail
+      for (const Edge& input : node.inputs) {
+        entry->second = entry->second || leads_to_watched(input);
+        if (input.node != nullptr && !stops_.contains(key(input))) ahead.push_back(input.node);
       }
-      entry->second = {&node, node.inputs};
-      for (const Edge& input : node.inputs)
-        if (input.node != nullptr && !stops_.contains(key(input))) ahead.push_back(input.node.get());
-    }
-    for (const auto& [sequence, entry] : found)
-      if (std::any_of(entry.second.begin(), entry.second.end(),
-                      [&](const Edge& edge) { return leads_to_watched(edge); }))
-        needed_.insert(entry.first);
+      found.push_back({node.sequence, &entry->second, begin, ahead.size()});
+    };
+    for (const auto& [sequence, start] : arriving_) come_to(*start.node);
+    for (std::size_t i = 0; i < ahead.size(); ++i) come_to(*std::shared_ptr<Node>(ahead[i]));
+    std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.sequence < b.sequence; });
+    for (const Found& node : found)  // inputs before what they made
+      for (std::size_t i = node.begin; i < node.end && !*node.needed; ++i) *node.needed = needed_[ahead[i].get()];
   }
 
   // How many inputs of operations each leaf is.
@@ -264,7 +270,7 @@ class Backward {
   std::map<const TensorImpl*, std::pair<Tensor, Tensor>> leaves_;
   std::map<Key, Tensor> watched_;
   std::set<Key> stops_;
-  std::unordered_set<const Node*> needed_;
+  std::unordered_map<const Node*, bool> needed_;  // nodes that the pass may come to
   const std::function<void(const Tensor& leaf)>* finished_ = nullptr;
   std::unordered_map<const TensorImpl*, Index> uses_;
 };

@@ -176,9 +176,13 @@ class Saved {
 // Where a pull-back puts the gradients of its node's inputs.
 class Gradients {
  public:
-  Gradients(const std::vector<Edge>& edges, const std::vector<Saved>& inputs)
-      : edges_(edges), inputs_(inputs), arrays_(edges.size()) {}
-  bool wants(Index input) const { return edges_[static_cast<std::size_t>(input)].collects(); }
+  // Without `wanted` all gradients are that are collected.
+  Gradients(const std::vector<Edge>& edges, const std::vector<Saved>& inputs, const std::vector<bool>* wanted)
+      : edges_(edges), inputs_(inputs), wanted_(wanted), arrays_(edges.size()) {}
+  bool wants(Index input) const {
+    const auto i = static_cast<std::size_t>(input);
+    return wanted_ == nullptr ? edges_[i].collects() : (*wanted_)[i];
+  }
   // An input as it was in the forward pass; undefined where the operation had none.
   const Array& input(Index input) const { return inputs_[static_cast<std::size_t>(input)].get(); }
   // Array of zeros in the shape of the input, or what was there before: add into it.
@@ -193,13 +197,14 @@ class Gradients {
  private:
   const std::vector<Edge>& edges_;
   const std::vector<Saved>& inputs_;
+  const std::vector<bool>* const wanted_;
   std::vector<Array> arrays_;
 };
 
 // Where a rule puts them, and what it reads.
 class TensorGradients {
  public:
-  // Without `wanted` all gradients are that are collected.
+  // `wanted` as of Gradients.
   explicit TensorGradients(std::shared_ptr<Node> node, const std::vector<bool>* wanted = nullptr);
   bool wants(Index input) const {
     return wanted_ == nullptr ? edge(input).collects() : (*wanted_)[static_cast<std::size_t>(input)];
@@ -299,7 +304,7 @@ void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGr
     dx.inputs_ = &inputs_;
     derive_(dys, dx);
   } else {
-    run_pull_back(dys, dx, {dx.node_->inputs, inputs_}, std::cref(pull_back_));
+    run_pull_back(dys, dx, {dx.node_->inputs, inputs_, dx.wanted_}, std::cref(pull_back_));
   }
 }
 

@@ -351,3 +351,33 @@ def test_once_differentiable():
         return dx
 
     same(program)
+
+
+def test_grad_differentiates_what_leads_to_its_inputs():
+    def program(torch):
+        differentiated = []
+
+        class Named(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, name):
+                ctx.name = name
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, dy):
+                differentiated.append(ctx.name)
+                return dy * 2, None
+
+        x, w, other = leaf(torch), leaf(torch), leaf(torch)
+        middle = Named.apply(x, "x") * Named.apply(w, "w")
+        y = (Named.apply(middle, "middle") + Named.apply(other, "other")).sum()
+        gradients = []
+        for inputs in ([x], [w], [middle], [other], [x, middle], [w, other], [x, w, other]):
+            for create in (False, True):
+                gradients += torch.autograd.grad(y, inputs, retain_graph=True, create_graph=create)
+                differentiated.append("-")
+        torch.autograd.grad(y, [other])
+        gradients += torch.autograd.grad(middle.sum(), [w])
+        return [g.detach() for g in gradients], " ".join(differentiated)
+
+    same(program)
