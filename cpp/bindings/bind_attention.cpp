@@ -1,10 +1,12 @@
-// scaled_dot_product_attention, whose options are those of a table.
+// scaled_dot_product_attention, whose options are those of a table, and additive attention.
 #include "bindings/attention_options.h"
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
 #include "bindings/direct_call.h"
 #include "bindings/formula_source.h"
+#include "bindings/interpreter.h"
+#include "bindings/operation.h"
 #include "core/error.h"
+#include "ops/attention/additive.h"
 #include "ops/attention/ragged.h"
 #include "ops/ops.h"
 
@@ -86,28 +88,41 @@ void bind_attention(Functions& m) {
   std::string head = "scaled_dot_product_attention(query, key, value";
   for (const AttentionOption& option : attention_options())
     head += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");
-  op<Floating, Floating, Floating, GivenOptions>(
-      m, head + ", cu_seqlens_q=None, cu_seqlens_k=None)",
-      [](const Tensor& q, const Tensor& k, const Tensor& v, const GivenOptions& given, Call& call) {
-        const ops::AttentionOptions& o = given.options;
-        warn_of_swapped(call.operation(), o, count_of(k));
-        PyObject* const* begins = given.values + attention_options().size();
-        if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
-          return ragged(call, q, k, v, o, call.integers_or_none(begins[0], "cu_seqlens_q"),
-                        call.integers_or_none(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
-        const ops::AttentionOutputs y =
-            without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
-        if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
-        return shown_result(call, y);
-      });
-  op<Floating, Floating, py::dict, py::handle>(
-      m, "attention_image(query, key, options, image)",
-      [](const Tensor& query, const Tensor& key, const py::dict& options, py::handle image, Call& call) {
-        const ops::AttentionOptions o = attention_options_from(call, options);
-        const ops::ImageOptions picture = image_from(image);
-        warn_of_swapped(call.operation(), o, count_of(key));
-        return without_gil([&] { return ops::attention_image(query.data(), key.data(), o, picture); });
-      });
+  op(m, head + ", cu_seqlens_q=None, cu_seqlens_k=None)",
+     [](const Tensor& q, const Tensor& k, const Tensor& v, const GivenOptions& given, Call& call) {
+       const ops::AttentionOptions& o = given.options;
+       warn_of_swapped(call.operation(), o, count_of(k));
+       PyObject* const* begins = given.values + attention_options().size();
+       if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, formula and normalizer
+         return ragged(call, q, k, v, o, call.integers_or_none(begins[0], "cu_seqlens_q"),
+                       call.integers_or_none(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
+       const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
+       if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
+       return shown_result(call, y);
+     });
+  op(m, "attention_image(query, key, options, image)",
+     [](const Tensor& query, const Tensor& key, const py::dict& options, As<image_from> image, Call& call) {
+       const ops::AttentionOptions o = attention_options_from(call, options);
+       warn_of_swapped(call.operation(), o, count_of(key));
+       return without_gil([&] { return ops::attention_image(query.data(), key.data(), o, image); });
+     });
+  op(m,
+     "additive_attention(queries, keys, values, score_weight, valid_lens, attn_mask, dropout_p, dropout_keep, "
+     "masked_value, return_weights)",
+     [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w, IntegersOrNone valid_lens, Mask attn_mask,
+        double dropout, BooleansOrNone keep, std::optional<double> masked_value, bool return_weights, Call& call) {
+       ops::AttentionOptions o;
+       o.operation = call.operation();
+       o.valid_lens = valid_lens;
+       o.attn_mask = attn_mask;
+       o.dropout = dropout;
+       o.dropout_keep = keep;
+       o.masked_value = masked_value;
+       warn_of_swapped(o.operation, o, count_of(k));
+       ops::AttentionOutputs y = without_gil([&] { return ops::additive_attention(q, k, w, v, o); });
+       if (!return_weights) y.weights = {};
+       return y;
+     });
 }
 
 }  // namespace qkv::bindings

@@ -47,17 +47,12 @@ Tensor returned(const char* name, const py::object& result, bool records) {
   return call.floating(result, name);
 }
 
-class PythonNormalizer final : public ScoreNormalizer {
- public:
-  explicit PythonNormalizer(py::handle function) : function_(keep_alive(function)) {}
+struct PythonNormalizer final : OfPython<ScoreNormalizer> {
+  using OfPython::OfPython;
   Tensor weights(const Tensor& scores) const override {
     const InPython python;
-    return returned("normalizer", call_python(function(), py::make_tuple(scores), {}), wants_gradient({scores}));
+    return returned("normalizer", call_python(object(), py::make_tuple(scores), {}), wants_gradient({scores}));
   }
-  py::handle function() const { return static_cast<PyObject*>(function_.get()); }
-
- private:
-  const std::shared_ptr<void> function_;
 };
 
 }  // namespace
@@ -135,34 +130,31 @@ using AttentionClass = Class<Layer, Base, OverridableAttention<Layer>, py::smart
 // The name, or the function.
 py::object shown_normalizer(const AttentionArguments& a) {
   const auto* own = dynamic_cast<const PythonNormalizer*>(a.normalizer.own.get());
-  return own != nullptr ? py::reinterpret_borrow<py::object>(own->function())
+  return own != nullptr ? py::reinterpret_borrow<py::object>(own->object())
                         : py::object(py::str(ops::name_of(a.normalizer.kind)));
 }
 
 template <class Class> void def_attention_call(Class& layer) {
   using Layer = typename Class::type;
-  op<Layer&, Floating, Floating, Floating, CallOptions, py::kwargs>(
-      layer,
-      "Attention: forward(queries, keys, values, valid_lens=None, attn_mask=None, *, is_causal=None, "
-      "dropout_keep=None, return_weights=False)",
-      [](Layer& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, const py::kwargs& inputs,
-         Call& call) {
-        if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
-          unexpected(self.class_name(), inputs);
-        const ScoreInputs own(inputs);
-        self.prepare(q, k, v);
-        return o.run(o.of_attention(call, count_of(k)),
-                     [&](const auto& given) { return self.Attention::forward(q, k, v, given); });
-      });
-  op<Layer&, Self, BooleansOrNone>(
-      layer, "normalize(scores, allowed)",
-      "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
-      [](Layer& self, const Tensor& scores, const Array& allowed) {
-        return self.Layer::normalize(scores, allowed.defined() ? Tensor(allowed) : Tensor());
-      });
-  op<Layer&, Self, Self>(
-      layer, "pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
-      [](Layer& self, const Tensor& weights, const Tensor& values) { return self.Layer::pool(weights, values); });
+  op(layer,
+     "Attention: forward(queries, keys, values, valid_lens=None, attn_mask=None, *, is_causal=None, "
+     "dropout_keep=None, return_weights=False)",
+     [](Layer& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, const py::kwargs& inputs,
+        Call& call) {
+       if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
+         unexpected(self.class_name(), inputs);
+       const ScoreInputs own(inputs);
+       self.prepare(q, k, v);
+       return o.run(o.of_attention(call, count_of(k)),
+                    [&](const auto& given) { return self.Attention::forward(q, k, v, given); });
+     });
+  op(layer, "normalize(scores, allowed)",
+     "Weights of scores (B, Lq, Lk): their softmax over the pairs that the boolean ``allowed`` holds, else 0.",
+     [](Layer& self, Self scores, BooleansOrNone allowed) {
+       return self.Layer::normalize(scores, allowed.defined() ? Tensor(allowed) : Tensor());
+     });
+  op(layer, "pool(weights, values)", "Results (B, Lq, Dv): weights (B, Lq, Lk) times values (B, Lk, Dv).",
+     [](Layer& self, Self weights, Self values) { return self.Layer::pool(weights, values); });
   layer
       .def("score(queries, keys)", "Scores (B, Lq, Lk) of queries (B, Lq, Mq) and keys (B, Lk, Mk).",
            [](Layer& self, const Tensor& queries, const Tensor& keys) {

@@ -36,18 +36,14 @@ struct Reader {
   const char *owner, *name;
   py::handle value;
 
-  std::string string() const {
-    if (!py::isinstance<py::str>(value)) fail_type(owner, ": ", name, " must be a str; got ", described(value));
-    return value.cast<std::string>();
-  }
+  std::string string() const { return of_class<py::str>(owner, name, "be a str", value); }
   template <class T> void read(T& member) const {
     if constexpr (kOneOf<T, Index, double>) {
       if (value.is_none()) fail_type(owner, ": ", name, " must be a number; got None");
       if constexpr (std::is_same_v<T, Index>) member = *index_from(value, owner, name);
       else member = required_number_from(value, owner, name);
     } else if constexpr (std::is_same_v<T, bool>) {
-      if (!py::isinstance<py::bool_>(value)) fail_type(owner, ": ", name, " must be a bool; got ", described(value));
-      member = value.cast<bool>();
+      member = of_class<py::bool_>(owner, name, "be a bool", value);
     } else {
       Call call(owner);
       Argument<T> argument;
@@ -60,8 +56,7 @@ struct Reader {
   void read(nn::Placement& member) const { member = nn::placement_named(owner, string()); }
   void read(PositionRule& member) const { member = position_rule_named(owner, string()); }
   void read(nn::Disentangled& member) const {
-    if (!py::isinstance<py::dict>(value)) fail_type(owner, ": ", name, " must be a dict; got ", described(value));
-    read_all(owner, py::reinterpret_borrow<py::dict>(value), member, text(" of ", name));
+    read_all(owner, of_class<py::dict>(owner, name, "be a dict", value), member, text(" of ", name));
   }
   template <class T> void read(std::optional<T>& member) const {
     if constexpr (kOneOf<T, nn::RelativeBias, std::pair<Index, Index>>) read<std::optional<T>>(member);
@@ -108,9 +103,8 @@ template <class Made> auto body_maker() {
       Reader::read_all("TransformerBody", given, o);
       std::vector<nn::BlockOptions> blocks;
       for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
-        if (!py::isinstance<py::dict>(layer))
-          fail_type("TransformerBody: layers must hold a dict of options for each; got ", described(layer));
-        blocks.push_back(block_from(layer.attr("copy")(), o.d_model));
+        const auto options = of_class<py::dict>("TransformerBody", "layers", "hold a dict of options for each", layer);
+        blocks.push_back(block_from(options.attr("copy")(), o.d_model));
       }
       return std::make_unique<Made>(o, blocks);
     });
@@ -139,24 +133,20 @@ void bind_body(Functions& m) {
            "layers"_takes)
       .def("__len__", &nn::ModelCache::length)
       .def("__bool__", [](const nn::ModelCache&) { return true; })
-      .def("reorder(indices)", "Batch entry i continues what was entry indices[i], of the memory, too.",
-           [](nn::ModelCache& self, py::handle indices) {
-             Call call("ModelCache");
-             const Array places = call.integers(indices, "indices");
-             self.reorder(places, true);
-           });
+      .def("ModelCache: reorder(indices)", "Batch entry i continues what was entry indices[i], of the memory, too.",
+           [](nn::ModelCache& self, Integers indices) { self.reorder(indices, true); });
 
   CalledLayerClass<TransformerBlock> block(m, "TransformerBlock", "A block of TransformerBody.");
   block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()));
-  op<TransformerBlock&, Floating, FloatingOrNone, As<any_array>, CallOptions>(
-      block,
-      "forward(x, memory=None, *, attention_mask=None, valid_lens=None, attn_mask=None, is_causal=None, "
-      "memory_valid_lens=None, memory_attn_mask=None, cache=None, return_weights=False)",
-      [](TransformerBlock& self, const Tensor& x, const Tensor& memory, const Array& mask, CallOptions& o, Call& call) {
-        if (mask.defined()) o.self = of_keys(call.operation(), x, mask, o.self);
-        return o.run(o.of_block(call, count_of(x), count_of(memory)),
-                     [&](const auto& given) { return self.TransformerBlock::forward(x, memory, given); });
-      });
+  op(block,
+     "forward(x, memory=None, *, attention_mask=None, valid_lens=None, attn_mask=None, is_causal=None, "
+     "memory_valid_lens=None, memory_attn_mask=None, cache=None, return_weights=False)",
+     [](TransformerBlock& self, const Tensor& x, FloatingOrNone memory, As<any_array> mask, CallOptions& o,
+        Call& call) {
+       if (mask.defined()) o.self = of_keys(call.operation(), x, mask, o.self);
+       return o.run(o.of_block(call, count_of(x), count_of(memory)),
+                    [&](const auto& given) { return self.TransformerBlock::forward(x, memory, given); });
+     });
   LayerClass<TransformerBody> body(m, "TransformerBody",
                                    "Embeddings, blocks one after the other, a norm: the body of a model.");
   body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)
@@ -167,26 +157,24 @@ void bind_body(Functions& m) {
       .def_property("memory_weights", [](TransformerBody& self) {
         return weights_of_layers(self.parts(), [](nn::Block& part) { return part.shown_attention(); });
       });
-  op<TransformerBody&, py::handle, FloatingOrNone, As<any_array>, Lengths, IntegersOrNone, FloatingOrNone,
-     As<any_array>, Lengths, py::handle, bool, bool>(
-      body,
-      "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, memory=None, "
-      "memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, output_hidden_states=False)",
-      [](TransformerBody& self, py::handle first, const Tensor& named, const Array& mask, const Array& lens,
-         const Array& types, const Tensor& memory, const Array& memory_mask, const Array& memory_lens, py::handle cache,
-         bool skip_padding, bool hidden_states, Call& call) {
-        // What comes first are the inputs of a body without ids.
-        const bool unnamed = !self.options.vocab_size && !named.defined() && !first.is_none();
-        const Array ids = unnamed || first.is_none() ? Array() : call.integers(first, "input_ids");
-        const Tensor inputs = unnamed ? call.floating(first, "inputs") : named;
-        const auto own = model_cache_from(cache, call.operation(), self.parts().size());
-        Tensors states;
-        const Tensor y = without_gil([&] {
-          return self.forward({ids, inputs, mask, lens, types, memory, memory_mask, memory_lens, skip_padding},
-                              own.get(), hidden_states ? &states : nullptr);
-        });
-        return hidden_states ? py::object(py::make_tuple(y, states)) : py::cast(y);
-      });
+  op(body,
+     "forward(input_ids=None, *, inputs=None, attention_mask=None, valid_lens=None, token_type_ids=None, memory=None, "
+     "memory_mask=None, memory_valid_lens=None, cache=None, skip_padding=False, output_hidden_states=False)",
+     [](TransformerBody& self, py::handle first, FloatingOrNone named, As<any_array> mask, Lengths lens,
+        IntegersOrNone types, FloatingOrNone memory, As<any_array> memory_mask, Lengths memory_lens, py::handle cache,
+        bool skip_padding, bool hidden_states, Call& call) {
+       // What comes first are the inputs of a body without ids.
+       const bool unnamed = !self.options.vocab_size && !named.defined() && !first.is_none();
+       const Array ids = unnamed || first.is_none() ? Array() : call.integers(first, "input_ids");
+       const Tensor inputs = unnamed ? call.floating(first, "inputs") : named;
+       const auto own = model_cache_from(cache, call.operation(), self.parts().size());
+       Tensors states;
+       const Tensor y = without_gil([&] {
+         return self.forward({ids, inputs, mask, lens, types, memory, memory_mask, memory_lens, skip_padding},
+                             own.get(), hidden_states ? &states : nullptr);
+       });
+       return hidden_states ? py::object(py::make_tuple(y, states)) : py::cast(y);
+     });
 }
 
 }  // namespace qkv::bindings

@@ -3,9 +3,7 @@
 #include <string>
 
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
-
-namespace py = pybind11;
+#include "bindings/interpreter.h"
 
 namespace qkv::bindings {
 namespace {

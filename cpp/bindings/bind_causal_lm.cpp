@@ -77,12 +77,11 @@ Examples
         s.vocab_size = s.num_layers = 1;
         return std::tuple(s);
       });
-  op<CausalLMLayer&, Floating, CallOptions>(
-      block, "forward(x, *, valid_lens=None, cache=None)",
-      [](CausalLMLayer& self, const Tensor& x, CallOptions& o, Call& call) {
-        const nn::BlockCall given = o.of_block(call, count_of(x));
-        return without_gil([&] { return self.CausalLMLayer::forward(x, Tensor(), given); });
-      });
+  op(block, "forward(x, *, valid_lens=None, cache=None)",
+     [](CausalLMLayer& self, const Tensor& x, CallOptions& o, Call& call) {
+       const nn::BlockCall given = o.of_block(call, count_of(x));
+       return without_gil([&] { return self.CausalLMLayer::forward(x, Tensor(), given); });
+     });
   CalledLayerClass<CausalLM> causal(m, "CausalLM", R"doc(
 A language model that only decodes: each token sees itself and those before it.
 
@@ -140,30 +139,28 @@ Examples
       "rotary_base=10000.0, norm_eps=1e-6, comm=None",
       [](const CausalLMSizes& s, py::handle comm) { return std::tuple(s, split_sequence_from(comm, "CausalLM")); });
   causal.def_property("attention_weights", [](CausalLM& self) { return weights_of_blocks(self.parts()); });
-  op<CausalLM&, Integers, Lengths, py::handle>(
-      causal, "forward(ids, *, valid_lens=None, cache=None)",
-      [](CausalLM& self, const Array& ids, const Array& valid_lens, py::handle cache, Call& call) {
-        const auto own = model_cache_from(cache, call.operation(), self.sizes.num_layers);
-        return without_gil([&] { return self.CausalLM::forward(ids, valid_lens, own.get()); });
-      });
-  op<CausalLM&, As<prompts_from>, GenerateArguments>(
-      causal, text("generate(ids, *, ", kGenerate, ")"),
-      "What follows each of the prompts, ``(B, T)`` or a list of them with any lengths: up to ``max_len`` tokens, as\n"
-      ":func:`qkv.models.generate` gives them, without attention.",
-      [](CausalLM& self, const std::vector<Array>& all, const GenerateArguments& arguments, Call& call) {
-        const GenerateOptions options = arguments.options(call.operation(), self.sizes.vocab_size);
-        std::vector<std::vector<Hypothesis>> sentences;
-        without_gil([&] {
-          const nn::Evaluating evaluating;
-          for (const Array& prompts : all) {
-            const auto continuation = self.continuation(prompts);
-            const Tensor last = ops::slice(Tensor(prompts), 1, prompts.dim(1) - 1, prompts.dim(1));
-            const Array first = packed(last.data()).reshaped({prompts.dim(0)});
-            for (auto& found : generate(*continuation, first, options)) sentences.push_back(std::move(found));
-          }
-        });
-        return sentences_from(sentences, options.length_penalty);
-      });
+  op(causal, "forward(ids, *, valid_lens=None, cache=None)",
+     [](CausalLM& self, const Array& ids, Lengths valid_lens, py::handle cache, Call& call) {
+       const auto own = model_cache_from(cache, call.operation(), self.sizes.num_layers);
+       return without_gil([&] { return self.CausalLM::forward(ids, valid_lens, own.get()); });
+     });
+  op(causal, text("generate(ids, *, ", kGenerate, ")"),
+     "What follows each of the prompts, ``(B, T)`` or a list of them with any lengths: up to ``max_len`` tokens, as\n"
+     ":func:`qkv.models.generate` gives them, without attention.",
+     [](CausalLM& self, As<prompts_from> all, const GenerateArguments& arguments, Call& call) {
+       const GenerateOptions options = arguments.options(call.operation(), self.sizes.vocab_size);
+       std::vector<std::vector<Hypothesis>> sentences;
+       without_gil([&] {
+         const nn::Evaluating evaluating;
+         for (const Array& prompts : all) {
+           const auto continuation = self.continuation(prompts);
+           const Tensor last = ops::slice(Tensor(prompts), 1, prompts.dim(1) - 1, prompts.dim(1));
+           const Array first = packed(last.data()).reshaped({prompts.dim(0)});
+           for (auto& found : generate(*continuation, first, options)) sentences.push_back(std::move(found));
+         }
+       });
+       return sentences_from(sentences, options.length_penalty);
+     });
 }
 
 }  // namespace qkv::bindings

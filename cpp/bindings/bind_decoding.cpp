@@ -2,7 +2,7 @@
 #include "bindings/bind_decoding.h"
 
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
 #include "core/error.h"
 #include "nn/module.h"
 
@@ -106,25 +106,24 @@ py::list sentences_from(const std::vector<std::vector<Hypothesis>>& sentences, d
 void bind_decoding(Functions& m) {
   // beam_search's scores are log-probabilities as they are, and its functions are no model's.
   for (const char* operation : {"generate", "beam_search"})
-    op<py::object, py::object, Integers, GenerateArguments, py::object, py::object>(
-        m,
-        text(operation, ": ", operation, "_steps(step, reorder, first, *, ", kGenerate,
-             ", on_token=None, attention=None)"),
-        "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first "
-        "``(B,)``. ``on_token(tokens (B,))`` gets what each step chose, -1 for sentences that had ended; not with "
-        "beams. ``attention()`` gives what the last step attended to, ``(N, Ts)`` or None.",
-        [whole = std::string_view(operation) == "generate"](
-            const py::object& step, const py::object& reorder, const Array& first, const GenerateArguments& arguments,
-            const py::object& on_token, const py::object& attention, Call& call) {
-          if (first.rank() != 1) fail_value(call.operation(), ": first must be (B,); got first ", first.shape());
-          GenerateOptions options = arguments.options(call.operation(), -1);
-          options.normalised = !whole;
-          const GradMode mode(!whole && grad_enabled());
-          std::optional<nn::Evaluating> evaluating;
-          if (whole) evaluating.emplace();
-          CalledContinuation continuation(call.operation(), step, reorder, on_token, attention);
-          return sentences_from(generate(continuation, first, options), options.length_penalty);
-        });
+    op(m,
+       text(operation, ": ", operation, "_steps(step, reorder, first, *, ", kGenerate,
+            ", on_token=None, attention=None)"),
+       "As generate, of ``step(tokens (N,))``, which gives scores ``(N, V)``, and ``reorder(indices)``; first "
+       "``(B,)``. ``on_token(tokens (B,))`` gets what each step chose, -1 for sentences that had ended; not with "
+       "beams. ``attention()`` gives what the last step attended to, ``(N, Ts)`` or None.",
+       [whole = std::string_view(operation) == "generate"](
+           const py::object& step, const py::object& reorder, const Array& first, const GenerateArguments& arguments,
+           const py::object& on_token, const py::object& attention, Call& call) {
+         if (first.rank() != 1) fail_value(call.operation(), ": first must be (B,); got first ", first.shape());
+         GenerateOptions options = arguments.options(call.operation(), -1);
+         options.normalised = !whole;
+         const GradMode mode(!whole && grad_enabled());
+         std::optional<nn::Evaluating> evaluating;
+         if (whole) evaluating.emplace();
+         CalledContinuation continuation(call.operation(), step, reorder, on_token, attention);
+         return sentences_from(generate(continuation, first, options), options.length_penalty);
+       });
   m.def("token(value, operation, name)", "The number of a token, checked.",
         [](py::handle value, const std::string& operation, const std::string& name) {
           return token_from(value, operation.c_str(), name.c_str(), -1);

@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
 #include "bindings/direct_call.h"
 #include "bindings/function.h"
+#include "bindings/interpreter.h"
 #include "bindings/operation.h"
-
-namespace py = pybind11;
 
 namespace qkv::bindings {
 namespace {

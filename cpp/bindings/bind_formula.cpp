@@ -5,10 +5,24 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/formula_source.h"
+#include "bindings/interpreter.h"
 #include "ops/attention/formula.h"
 
 namespace qkv::bindings {
 namespace {
+
+// Holds what qkv._formulas makes of the functions: an object of one call, which traces them once.
+struct TracedFormula final : OfPython<ops::FormulaSource> {
+  using OfPython::OfPython;
+
+  Bound bind(const Pairs& p) const override {
+    const InPython python;
+    const py::tuple sizes = py::make_tuple(p.batches, p.heads, p.queries, p.keys);
+    const py::tuple found = call_python(object().attr("bind"), py::make_tuple(sizes, numpy_or_none(p.offsets, false)));
+    const Array lengths = found[1].is_none() ? Array() : copy_of(found[1], py::none(), "mask_mod");
+    return {found[0].cast<std::pair<Index, Index>>(), lengths, formula_value_from(found[2])};
+  }
+};
 
 // In the order of the enumerations.
 constexpr const char *kTypes[] = {"float", "integer", "boolean"},
@@ -39,6 +53,21 @@ int add_node(ops::FormulaGraph& graph, const std::vector<int>& numbers, const py
 }
 
 }  // namespace
+
+std::shared_ptr<const ops::FormulaSource> formula_source_from(const char* operation, py::handle score_mod,
+                                                              py::handle mask_mod, FormulaNames names) {
+  if (score_mod.is_none() && mask_mod.is_none()) return nullptr;
+  return std::make_shared<const TracedFormula>(
+      callback("traced_formula")(operation, score_mod, mask_mod, names.score, names.mask));
+}
+
+void add_formula(Keywords& keywords, const std::shared_ptr<const ops::FormulaSource>& formula, FormulaNames names) {
+  const auto* known = dynamic_cast<const TracedFormula*>(formula.get());
+  if (known == nullptr) return;
+  for (const auto& [keyword, attribute] : {std::pair(names.score, "score_mod"), std::pair(names.mask, "mask_mod")})
+    if (const py::object function = known->object().attr(attribute); !function.is_none())
+      keywords.add(keyword, function);
+}
 
 std::shared_ptr<const ops::Formula> formula_value_from(py::handle object) {
   return object.is_none() ? nullptr : object.cast<std::shared_ptr<ops::Formula>>();

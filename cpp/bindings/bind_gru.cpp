@@ -78,20 +78,17 @@ Examples
 )doc");
   gru.def_readonly("input_size, hidden_size, num_layers, bias, dropout", &GRU::input_size, &GRU::hidden_size,
                    &GRU::num_layers, &GRU::bias, &GRU::dropout);
-  op<GRU&, Floating, FloatingOrNone, IntegersOrNone>(
-      gru, "forward(x, state=None, *, valid_lens=None)",
-      [](GRU& self, const Tensor& x, const Tensor& state, const Array& valid_lens) {
-        const GRU::Output y = self.GRU::forward(x, state, valid_lens);
-        return std::pair(y.outputs, y.state);
-      });
+  op(gru, "forward(x, state=None, *, valid_lens=None)",
+     [](GRU& self, const Tensor& x, FloatingOrNone state, IntegersOrNone valid_lens) {
+       const GRU::Output y = self.GRU::forward(x, state, valid_lens);
+       return std::pair(y.outputs, y.state);
+     });
   // One layer with the weights given, as a function: x (B, T, M), state (B, H).
-  op<Self, Self, Self, Self, FloatingOrNone, FloatingOrNone>(
-      m, "gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
-      [](const Tensor& x, const Tensor& state, const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih,
-         const Tensor& bias_hh) {
-        const ops::GruOutput y = ops::gru_layer(x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
-        return std::pair(y.outputs, y.state);
-      });
+  op(m, "gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
+     [](Self x, Self state, Self weight_ih, Self weight_hh, FloatingOrNone bias_ih, FloatingOrNone bias_hh) {
+       const ops::GruOutput y = ops::gru_layer(x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
+       return std::pair(y.outputs, y.state);
+     });
 }
 
 }  // namespace qkv::bindings

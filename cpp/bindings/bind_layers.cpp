@@ -1,8 +1,10 @@
 // Layers that everything is built of.
 #include "bindings/bind_module.h"
 #include "bindings/bindings.h"
+#include "bindings/overridden_call.h"
 #include "core/error.h"
 #include "nn/basic.h"
+#include "nn/positional.h"
 #include "nn/transformer.h"
 
 namespace qkv::bindings {
@@ -43,7 +45,7 @@ py::object item(const ModuleList& self, py::handle index) {
   return py::cast(self.at(place_from(self, index, "a number or a slice")));
 }
 
-void set_item(ModuleList& self, py::handle index, py::handle module) {
+void set_part(ModuleList& self, py::handle index, py::handle module) {
   const Index place = place_from(self, index, "a number");
   const std::string name = self.class_name();
   Call call(name.c_str());
@@ -64,6 +66,20 @@ template <class Layer, class... A> LayerClass<Layer> def_layer(Functions& m, std
 }
 
 }  // namespace
+
+using nn::PositionalEncoding;
+
+// There is no keyword for an offset: rows of zeros stand before x then.
+template <> struct PythonForward<PositionalEncoding> {
+  static Tensor call(const PositionalEncoding&, const DefinedCall& forward, const Tensor& x, Index offset) {
+    if (offset == 0) return call_for_tensor(forward, py::make_tuple(x));
+    Shape before = x.shape();
+    before[static_cast<std::size_t>(x.rank() - 2)] = offset;
+    const Tensor all = ops::concatenate({Tensor(Array::zeros(before, x.dtype())), x}, -2);
+    const Tensor y = checked_shape(forward, call_for_tensor(forward, py::make_tuple(all)), all.shape());
+    return ops::slice(y, -2, offset, all.dim(-2));
+  }
+};
 
 void bind_layers(Functions& m) {
   def_layer<Linear, Index, Index, bool>(m, "Linear(in_features, out_features, bias=True)", R"doc(
@@ -124,8 +140,7 @@ Examples
   embedding.def_readonly("num_embeddings, embedding_dim, padding_idx", &Embedding::num_embeddings,
                          &Embedding::embedding_dim, &Embedding::padding_idx);
   op(embedding, "forward(ids)", [](Embedding& self, const Array& ids) { return self.Embedding::forward(Tensor(ids)); });
-  op<Embedding&, Floating, FloatingOrNone>(
-      embedding, "logits(x, bias=None)", R"doc(
+  op(embedding, "logits(x, bias=None)", R"doc(
 Give the scores of all rows, ``x @ weight.T + bias``: the output layer of a model that ties it to its embeddings.
 
 Parameters
@@ -154,7 +169,7 @@ Examples
 >>> qkv.nn.Embedding(10, 4).logits(np.ones((2, 4))).shape
 (2, 10)
 )doc",
-      [](Embedding& self, const Tensor& x, const Tensor& bias) { return self.logits(x, bias); });
+     [](Embedding& self, const Tensor& x, FloatingOrNone bias) { return self.logits(x, bias); });
 
   def_layer<LayerNorm, Sizes, double, bool, bool>(
       m, "LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True)", R"doc(
@@ -270,7 +285,7 @@ Examples
            })
       .def("__len__", &ModuleList::length)
       .def("__getitem__", item)
-      .def("__setitem__", set_item)
+      .def("__setitem__", set_part)
       .def("__iter__", [](const ModuleList& self) {
         py::list modules;
         for (const auto& entry : *self.snapshot()) modules.append(entry.module);
@@ -293,8 +308,7 @@ Examples
   def_init<py::args>(sequential, "", [](const py::args& modules, Call& call) {
     return std::tuple(modules_from(call, modules, "modules"));
   });
-  op<Sequential&, Any>(sequential, "forward(x)",
-                       [](Sequential& self, const Tensor& x) { return self.Sequential::forward(x); });
+  op(sequential, "forward(x)", [](Sequential& self, Any x) { return self.Sequential::forward(x); });
 
   def_layer<PositionWiseFFN, Index, Index, double, std::string>(
       m, "PositionWiseFFN(d_model, dim_feedforward, dropout=0.0, activation='relu')", R"doc(
@@ -337,6 +351,40 @@ Examples
 (2, 3, 4)
 )doc");
   op(add_norm, "forward(x, y)", [](AddNorm& self, const Tensor& x, const Tensor& y) { return self.forward(x, y); });
+  auto positional = def_class<CalledLayerClass<PositionalEncoding>, Index, double, Index>(
+      m, "PositionalEncoding(num_hiddens, dropout=0.0, max_len=1000)", R"doc(
+``dropout(x + P)``, where ``P[i, 2j] = sin(i / 10000^(2j / M))`` and ``P[i, 2j + 1]`` is the cosine of the same angle.
+
+Parameters
+----------
+num_hiddens : int
+    ``M``; may be odd.
+dropout : float
+    In training only.
+max_len : int
+    Rows of the table.
+
+Attributes
+----------
+P : Tensor
+    ``(1, max_len, M)`` in float64; a call adds it rounded to the dtype of ``x``.
+
+Raises
+------
+ValueError
+    If ``x`` has another width or more than ``max_len`` positions.
+
+References
+----------
+Vaswani et al., Attention Is All You Need, 2017, section 3.5.
+
+Examples
+--------
+>>> qkv.nn.PositionalEncoding(32)(np.zeros((1, 60, 32))).shape
+(1, 60, 32)
+)doc");
+  positional.def_property("P", [](const PositionalEncoding& self) { return Tensor(self.table.clone()); });
+  def_forward(positional);
 }
 
 }  // namespace qkv::bindings

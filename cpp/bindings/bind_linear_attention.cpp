@@ -21,14 +21,13 @@ static OneOrPair output_and_state(const ops::LinearAttentionOutput& y, bool retu
 }
 
 void bind_linear_attention(Functions& m) {
-  op<Floating, Floating, Floating, FloatingOrNone, FloatingOrNone, As<ops::update_rule_named>, NumberOrNone,
-     FloatingOrNone, Index, bool>(
-      m, "linear_attention(query, key, value, decay, beta, update_rule, scale, state, chunk_size, return_state)",
-      [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& decay, const Tensor& beta,
-         ops::UpdateRule rule, std::optional<double> scale, const Tensor& state, Index chunk_size, bool return_state) {
-        return output_and_state(ops::linear_attention(q, k, v, decay, beta, state, {rule, scale, chunk_size}),
-                                return_state);
-      });
+  op(m, "linear_attention(query, key, value, decay, beta, update_rule, scale, state, chunk_size, return_state)",
+     [](const Tensor& q, const Tensor& k, const Tensor& v, FloatingOrNone decay, FloatingOrNone beta,
+        As<ops::update_rule_named> rule, NumberOrNone scale, FloatingOrNone state, Index chunk_size,
+        bool return_state) {
+       return output_and_state(ops::linear_attention(q, k, v, decay, beta, state, {rule, scale, chunk_size}),
+                               return_state);
+     });
 
   using nn::LinearAttention;
   auto layer = def_class<CalledLayerClass<LinearAttention>, Index, Index, std::string, std::optional<Index>, bool>(
@@ -83,11 +82,10 @@ Examples
                     &LinearAttention::num_heads, &LinearAttention::num_kv_heads, &LinearAttention::bias)
       .def_property("update_rule",
                     [](const LinearAttention& self) { return std::string(ops::name_of(self.update_rule)); });
-  op<LinearAttention&, Floating, FloatingOrNone, bool>(
-      layer, "forward(x, state=None, *, return_state=False)",
-      [](LinearAttention& self, const Tensor& x, const Tensor& state, bool return_state) {
-        return output_and_state(self.LinearAttention::forward(x, state), return_state);
-      });
+  op(layer, "forward(x, state=None, *, return_state=False)",
+     [](LinearAttention& self, const Tensor& x, FloatingOrNone state, bool return_state) {
+       return output_and_state(self.LinearAttention::forward(x, state), return_state);
+     });
 }
 
 }  // namespace qkv::bindings

@@ -3,17 +3,14 @@
 
 #include "bindings/bindings.h"
 #include "bindings/call_attention.h"
-#include "bindings/call_python.h"
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
+#include "bindings/interpreter.h"
 #include "bindings/module_entries.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
 namespace {
-
-using nn::Module;
-using nn::ModulePtr;
 
 // A module written in Python may stand in for an attention.
 class OverridableModule : public Overridable<Module>, public nn::AnyAttention {

@@ -81,9 +81,7 @@ ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char*
   const char* layer = call.operation();
   ops::RotaryScaling scaling;
   if (value.is_none()) return scaling;
-  if (!py::isinstance<py::dict>(value))
-    fail_type(layer, ": rotary_scaling must be None or a dict with a rope_type; got ", described(value));
-  const auto given = py::reinterpret_borrow<py::dict>(value);
+  const auto given = of_class<py::dict>(layer, "rotary_scaling", "be None or a dict with a rope_type", value);
   ops::for_fields(scaling, [&]<class T>(const char* field, T& member) {
     const bool kind = std::is_same_v<T, ops::RotaryScaling::Kind>;
     const char* name = kind && !given.contains(field) ? "type" : field;  // the older name
@@ -93,15 +91,12 @@ ops::RotaryScaling rotary_scaling_from(Call& call, py::handle value, const char*
     }
     const py::object found = given[name];
     if (found.is_none()) return;
-    const auto wrong = [&](const char* wanted) {
-      fail_type(layer, ": rotary_scaling must have ", wanted, " as ", name, "; got ", described(found));
-    };
+    const auto wanted = [&](const char* one) { return text("have ", one, " as ", name); };
     if constexpr (kind) {
-      if (!py::isinstance<py::str>(found)) wrong("a str");
-      member = ops::rotary_scaling_named(layer, found.cast<std::string>());
+      const std::string word = of_class<py::str>(layer, "rotary_scaling", wanted("a str"), found);
+      member = ops::rotary_scaling_named(layer, word);
     } else if constexpr (std::is_same_v<T, bool>) {
-      if (!py::isinstance<py::bool_>(found)) wrong("a bool");
-      member = found.cast<bool>();
+      member = of_class<py::bool_>(layer, "rotary_scaling", wanted("a bool"), found);
     } else {
       member = required_number_from(found, layer, name);
     }
@@ -147,13 +142,12 @@ Examples
 )doc") + kMaskNote);
   self_attention.def_readonly("in_features, out_features", &SelfAttention::Arguments::embed_dim,
                               &SelfAttention::head_dim);
-  op<SelfAttention&, Floating, FloatingOrNone, CallOptions>(
-      self_attention,
-      "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, return_weights=False)",
-      [](SelfAttention& self, const Tensor& x, const Tensor& context, CallOptions& o, Call& call) {
-        return o.run(o.of_attention(call, count_of(context.defined() ? context : x)),
-                     [&](const auto& given) { return self.SelfAttention::forward(x, context, Tensor(), given); });
-      });
+  op(self_attention,
+     "forward(x, context=None, valid_lens=None, *, attn_mask=None, dropout_keep=None, return_weights=False)",
+     [](SelfAttention& self, const Tensor& x, FloatingOrNone context, CallOptions& o, Call& call) {
+       return o.run(o.of_attention(call, count_of(context.defined() ? context : x)),
+                    [&](const auto& given) { return self.SelfAttention::forward(x, context, Tensor(), given); });
+     });
   def_attention_weights(self_attention);
 
   Class<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
@@ -183,12 +177,10 @@ Examples
              const KVCache::Use one_thread(self);
              self.reset();
            })
-      .def("reorder(indices)", "Batch entry i continues what was entry indices[i].",
-           [](KVCache& self, py::handle indices) {
-             Call call("KVCache");
-             const Array places = call.integers(indices, "indices");
+      .def("KVCache: reorder(indices)", "Batch entry i continues what was entry indices[i].",
+           [](KVCache& self, Integers indices) {
              const KVCache::Use one_thread(self);
-             self.reorder(places);
+             self.reorder(indices);
            })
       .def_property("capacity", &KVCache::capacity)
       .def("__repr__", &KVCache::str)
@@ -330,14 +322,13 @@ Examples
       .def_readonly("embed_dim, num_heads, num_kv_heads, head_dim", &MultiHeadAttention::Arguments::embed_dim,
                     &MultiHeadAttention::Arguments::num_heads, &MultiHeadAttention::kv_heads,
                     &MultiHeadAttention::head_dim);
-  op<MultiHeadAttention&, Floating, FloatingOrNone, FloatingOrNone, CallOptions>(
-      multi_head,
-      "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, is_causal=None, cache=None, "
-      "dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)",
-      [](MultiHeadAttention& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, Call& call) {
-        return o.run(o.of_attention(call, count_of(k.defined() ? k : q)),
-                     [&](const auto& given) { return self.MultiHeadAttention::forward(q, k, v, given); });
-      });
+  op(multi_head,
+     "forward(queries, keys=None, values=None, valid_lens=None, *, attn_mask=None, is_causal=None, cache=None, "
+     "dropout_keep=None, return_weights=False, score_mod=None, mask_mod=None)",
+     [](MultiHeadAttention& self, const Tensor& q, FloatingOrNone k, FloatingOrNone v, CallOptions& o, Call& call) {
+       return o.run(o.of_attention(call, count_of(k.defined() ? k : q)),
+                    [&](const auto& given) { return self.MultiHeadAttention::forward(q, k, v, given); });
+     });
   def_attention_weights(multi_head);
 }
 

@@ -1,10 +1,11 @@
 // What qkv.look is made of.
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
 #include "bindings/direct_call.h"
+#include "bindings/interpreter.h"
 #include "bindings/options.h"
+#include "bindings/tensor_class.h"
 #include "core/error.h"
 #include "nn/linear_attention.h"
 #include "nn/self_attention.h"
@@ -51,7 +52,7 @@ py::object with_first(const py::object& result, py::handle first, const Tensor& 
   if (result.is(first)) return made;
   py::list parts;
   for (const py::handle part : result) parts.append(part.is(first) ? made : py::reinterpret_borrow<py::object>(part));
-  return py::hasattr(result, "_make") ? result.attr("_make")(parts) : py::type::of(result)(parts);
+  return with_parts(result, parts);
 }
 
 py::object shown(const Array& array) { return to_numpy(array, false); }
@@ -111,11 +112,8 @@ void bind_observer(Functions& m) {
       .def("scores", [](const nn::KeptAttention& self) { return shown(without_gil([&] { return self.scores(); })); })
       .def_property("shape", [](const nn::KeptAttention& self) { return shape_tuple(self.shape()); })
       .def_property("offset", &nn::KeptAttention::offset)
-      .def("image",
-           [](const nn::KeptAttention& self, py::handle image) {
-             const ops::ImageOptions options = image_from(image);
-             return shown(without_gil([&] { return self.image(options); }));
-           })
+      .def("image", [](const nn::KeptAttention& self,
+                       As<image_from> image) { return shown(without_gil([&] { return self.image(image); })); })
       .def("real_keys", [](const nn::KeptAttention& self) { return numpy_or_none(self.real_keys(), false); })
       .def("measures(earlier, separators, real, offset, cross)",
            [](const nn::KeptAttention& self, py::handle earlier, py::handle separators, py::handle real, Index offset,
@@ -123,16 +121,13 @@ void bind_observer(Functions& m) {
              const ops::MeasureInputs inputs = measure_inputs(earlier, separators, real, offset, cross);
              return shown(without_gil([&] { return self.measures(inputs); }));
            });
-  m.def("image_of(weights, image)", [](py::handle weights, py::handle image) {
-    const Array given = Call("attention_image").floating(weights, "weights").data();
-    const ops::ImageOptions options = image_from(image);
-    return shown(without_gil([&] { return ops::image_of(given, options); }));
+  m.def("attention_image: image_of(weights, image)", [](Floating weights, As<image_from> image) {
+    return shown(without_gil([&] { return ops::image_of(weights.data(), image); }));
   });
-  m.def("measures_of(weights, earlier, separators, real, offset, cross)",
-        [](py::handle weights, py::handle earlier, py::handle separators, py::handle real, Index offset, bool cross) {
-          const Array given = Call("measures").floating(weights, "weights").data();
+  m.def("measures: measures_of(weights, earlier, separators, real, offset, cross)",
+        [](Floating weights, py::handle earlier, py::handle separators, py::handle real, Index offset, bool cross) {
           const ops::MeasureInputs inputs = measure_inputs(earlier, separators, real, offset, cross);
-          return shown(without_gil([&] { return ops::measures_of(given, inputs); }));
+          return shown(without_gil([&] { return ops::measures_of(weights.data(), inputs); }));
         });
 
   Class<Observer>(m, "Observer", "Sees and changes points of modules in the calls of the thread that entered it.")

@@ -1,12 +1,31 @@
 // What processes that share a computation need of the core; how they talk to each other is Python's (qkv.distributed).
 #include "bindings/attention_options.h"
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
+#include "bindings/split_sequence.h"
 #include "core/batch_part.h"
 #include "ops/attention/block.h"
 
 namespace qkv::bindings {
 namespace {
+
+struct Communicator final : OfPython<nn::SplitSequence> {
+  using OfPython::OfPython;
+
+  Array positions(Index rows, ops::Causal causal) const override {
+    const InPython python;
+    const py::object found =
+        call_python(callback("split_positions"), py::make_tuple(object(), rows, causal_object(causal)));
+    return copy_of(found, py::none(), "positions").cast(DType::float64);
+  }
+
+  Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                   const ops::AttentionOptions& o) const override {
+    const InPython python;
+    return call_python(callback("split_attention"), py::make_tuple(object(), query, key, value, told_options(o)))
+        .cast<Tensor>();
+  }
+};
 
 // The options of scaled_dot_product_attention that hold for a block, by the names of its arguments.
 ops::AttentionOptions block_options(Call& call, const py::dict& given) {
@@ -28,6 +47,19 @@ using Packed = As<packed_numbers>;
 using PackedOrNone = As<packed_or_none>;
 
 }  // namespace
+
+std::shared_ptr<const nn::SplitSequence> split_sequence_from(py::handle comm, const char* layer) {
+  if (comm.is_none()) return nullptr;
+  callback("check_communicator")(comm, layer);
+  return std::make_shared<const Communicator>(comm);
+}
+
+py::object shared_communicator(const py::object& comm) { return callback("shared_communicator")(comm); }
+
+py::object communicator_of(const std::shared_ptr<const nn::SplitSequence>& split) {
+  const auto* known = dynamic_cast<const Communicator*>(split.get());
+  return known == nullptr ? py::none() : py::reinterpret_borrow<py::object>(known->object());
+}
 
 void bind_processes(Functions& m) {
   m.def("set_batch_part(first, count, total)",
@@ -61,31 +93,28 @@ void bind_processes(Functions& m) {
        }
        return std::pair(low, high);
      });
-  op<Floating, Floating, Floating, py::dict>(
-      m, "attention: attention_by_options(query, key, value, options)",
-      [](const Tensor& q, const Tensor& k, const Tensor& v, const py::dict& options, Call& call) {
-        ops::AttentionOptions o = block_options(call, options);
-        o.return_lse = o.normalizer == ops::Normalizer::softmax;
-        const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
-        return py::make_tuple(y.output, y.lse);
-      });
-  op<Packed, Packed, Packed, py::dict>(
-      m, "attention: attention_block(query, key, value, options)",
-      [](const Array& q, const Array& k, const Array& v, const py::dict& options, Call& call) {
-        const ops::AttentionOptions o = block_options(call, options);
-        const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
-        return py::make_tuple(numpy_or_none(block.out, true), numpy_or_none(block.statistics, true));
-      });
-  op<Packed, PackedOrNone, Packed, Packed, Packed, Packed, Packed, py::dict>(
-      m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
-      [](const Array& dout, const Array& dlse, const Array& out, const Array& statistics, const Array& q,
-         const Array& k, const Array& v, const py::dict& options, Call& call) {
-        const ops::AttentionOptions o = block_options(call, options);
-        const ops::AttentionBlockGradients d =
-            without_gil([&] { return ops::attention_block_backward(dout, dlse, {out, statistics}, q, k, v, o); });
-        return py::make_tuple(numpy_or_none(d.query, true), numpy_or_none(d.key, true), numpy_or_none(d.value, true),
-                              numpy_or_none(d.bias, true));
-      });
+  op(m, "attention: attention_by_options(query, key, value, options)",
+     [](const Tensor& q, const Tensor& k, const Tensor& v, const py::dict& options, Call& call) {
+       ops::AttentionOptions o = block_options(call, options);
+       o.return_lse = o.normalizer == ops::Normalizer::softmax;
+       const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
+       return py::make_tuple(y.output, y.lse);
+     });
+  op(m, "attention: attention_block(query, key, value, options)",
+     [](Packed q, Packed k, Packed v, const py::dict& options, Call& call) {
+       const ops::AttentionOptions o = block_options(call, options);
+       const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
+       return py::make_tuple(numpy_or_none(block.out, true), numpy_or_none(block.statistics, true));
+     });
+  op(m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
+     [](Packed dout, PackedOrNone dlse, Packed out, Packed statistics, Packed q, Packed k, Packed v,
+        const py::dict& options, Call& call) {
+       const ops::AttentionOptions o = block_options(call, options);
+       const ops::AttentionBlockGradients d =
+           without_gil([&] { return ops::attention_block_backward(dout, dlse, {out, statistics}, q, k, v, o); });
+       return py::make_tuple(numpy_or_none(d.query, true), numpy_or_none(d.key, true), numpy_or_none(d.value, true),
+                             numpy_or_none(d.bias, true));
+     });
 }
 
 }  // namespace qkv::bindings

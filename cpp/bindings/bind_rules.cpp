@@ -1,9 +1,9 @@
 // Operations whose derivative is a function of Python's, which computes with Tensors and so can be recorded itself.
 #include "autograd/views.h"
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
 #include "bindings/class.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
@@ -18,9 +18,9 @@ bool fits(const Shape& input, const Shape& gradient) {
 }
 
 // rule(dys) gives the gradients of the inputs, or None for those without; dys has None for outputs that nobody used.
-class RuleOfPython final : public Step {
+class RuleOfPython final : public OfPython<Step> {
  public:
-  RuleOfPython(std::string operation, py::handle rule) : operation_(std::move(operation)), rule_(keep_alive(rule)) {}
+  RuleOfPython(std::string operation, py::handle rule) : OfPython(rule), operation_(std::move(operation)) {}
 
   void backward(std::span<const Tensor> dys, TensorGradients& dx) const override {
     std::vector<std::optional<Tensor>> found;
@@ -28,7 +28,7 @@ class RuleOfPython final : public Step {
       const InPython python;
       py::list arriving;
       for (const Tensor& dy : dys) arriving.append(dy);
-      found = call_python(static_cast<PyObject*>(rule_.get()), py::make_tuple(arriving)).cast<decltype(found)>();
+      found = call_python(object(), py::make_tuple(arriving)).cast<decltype(found)>();
     }
     if (static_cast<Index>(found.size()) != dx.count())
       fail_value(operation_, ": gradients must be ", dx.count(), "; got ", found.size());
@@ -43,7 +43,6 @@ class RuleOfPython final : public Step {
 
  private:
   const std::string operation_;
-  const std::shared_ptr<void> rule_;
 };
 
 // What such a rule needs of the forward pass. An output is kept without the node that made it, which holds the rule.

@@ -42,26 +42,21 @@ py::tuple state_tuple(const DecoderState& state) {
 template <class Class> void def_decoder(Class& decoder) {
   using Model = typename Class::type;
   using State = As<state_from>;
-  op<Model&, py::handle, IntegersOrNone>(
-      decoder, "init_state(encoder_outputs, encoder_valid_lens=None)",
-      "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
-      [](Model& self, py::handle encoder_outputs, const Array& encoder_valid_lens, Call& call) {
-        const py::sequence parts = parts_of(encoder_outputs, call.operation(), "encoder_outputs", 2,
-                                            "(outputs, state), as the encoder gives them");
-        const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
-        return state_tuple(self.Model::init_state({outputs, state}, encoder_valid_lens));
-      });
-  op<Model&, Integers, State>(decoder, "forward(ids, state)",
-                              [](Model& self, const Array& ids, const DecoderState& state, Call&) {
-                                const Decoded y = without_gil([&] { return self.Model::decode(ids, state); });
-                                return py::make_tuple(y.logits, state_tuple(y.state));
-                              });
-  op<Model&, State, Integers>(
-      decoder, "reorder_state(state, indices)",
-      "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.",
-      [](Model&, const DecoderState& state, const Array& indices, Call&) {
-        return state_tuple(state.reordered(indices));
-      });
+  op(decoder, "init_state(encoder_outputs, encoder_valid_lens=None)",
+     "The state to decode from: (encoder outputs, hidden state, encoder_valid_lens).",
+     [](Model& self, py::handle encoder_outputs, IntegersOrNone encoder_valid_lens, Call& call) {
+       const py::sequence parts = parts_of(encoder_outputs, call.operation(), "encoder_outputs", 2,
+                                           "(outputs, state), as the encoder gives them");
+       const Tensor outputs = call.floating(parts[0], "outputs"), state = call.floating(parts[1], "state");
+       return state_tuple(self.Model::init_state({outputs, state}, encoder_valid_lens));
+     });
+  op(decoder, "forward(ids, state)", [](Model& self, const Array& ids, State state, Call&) {
+    const Decoded y = without_gil([&] { return self.Model::decode(ids, state); });
+    return py::make_tuple(y.logits, state_tuple(y.state));
+  });
+  op(decoder, "reorder_state(state, indices)",
+     "The state in which batch entry i continues what was entry indices[i], for beams; without gradients.",
+     [](Model&, State state, const Array& indices, Call&) { return state_tuple(state.reordered(indices)); });
 }
 
 constexpr const char* kSizes = R"doc(
@@ -184,11 +179,10 @@ Examples
 ((4, 7, 16), (2, 4, 16))
 )doc");
   def_sizes(encoder);
-  op<Seq2SeqEncoder&, Integers, IntegersOrNone>(encoder, "forward(ids, valid_lens=None)",
-                                                [](Seq2SeqEncoder& self, const Array& ids, const Array& valid_lens) {
-                                                  const Encoding y = self.Seq2SeqEncoder::encode(ids, valid_lens);
-                                                  return std::pair(y.outputs, y.state);
-                                                });
+  op(encoder, "forward(ids, valid_lens=None)", [](Seq2SeqEncoder& self, const Array& ids, IntegersOrNone valid_lens) {
+    const Encoding y = self.Seq2SeqEncoder::encode(ids, valid_lens);
+    return std::pair(y.outputs, y.state);
+  });
 
   LayerClass<Seq2SeqDecoder, Decoder> decoder(m, "Seq2SeqDecoder", std::string(R"doc(
 GRU over the embeddings from the encoder's last state on, then a Linear layer: all it knows of the source is that state.

@@ -1,8 +1,13 @@
 // What a Python class derived from Tensor is built on: its own objects around a Tensor of the core, and changes in
 // place beneath them, whatever the Tensor is. Rules (leaves, gradients) are the class's.
+#include <map>
+#include <set>
+#include <string>
+
 #include "autograd/in_place.h"
 #include "bindings/bindings.h"
 #include "bindings/direct_call.h"
+#include "bindings/promotion.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
 #include "ops/shaping.h"
@@ -10,23 +15,22 @@
 namespace qkv::bindings {
 namespace {
 
-using Impl = std::shared_ptr<TensorImpl>;
-
 // The leaf holds the memory of `other` from now on. Its gradient stays if it still fits.
-void set_data(const Impl& t, const Tensor& other) {
-  const bool fits = t->data.shape() == other.shape() && t->data.dtype() == other.dtype();
-  if (!fits && !Tensor(t).is_leaf())
-    fail_runtime("set_data: data of a computed Tensor must keep its shape ", t->data.shape(), " and dtype; got ",
+void set_data(const Tensor& t, const Tensor& other) {
+  const bool fits = t.shape() == other.shape() && t.dtype() == other.dtype();
+  if (!fits && !t.is_leaf())
+    fail_runtime("set_data: data of a computed Tensor must keep its shape ", t.shape(), " and dtype; got ",
                  other.shape(), " of ", other.dtype());
   own_numbers(other);
-  Tensor(t).current();
+  t.current();
   const ExclusiveAccess alone;
-  if (t->data.buffer() != other.data().buffer()) {  // it is no view any more
-    t->base.reset();
-    t->under_no_grad = false;
+  TensorImpl& impl = *t.impl();
+  if (impl.data.buffer() != other.data().buffer()) {  // it is no view any more
+    impl.base.reset();
+    impl.under_no_grad = false;
   }
-  t->data = other.data();
-  if (!fits) t->grad.set({});
+  impl.data = other.data();
+  if (!fits) impl.grad.set({});
 }
 
 // A leaf without gradient from now on.
@@ -53,11 +57,34 @@ py::object in_class(const py::type& cls, const py::object& result) {
   if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result)) return result;
   py::list parts;
   for (const py::handle part : result) parts.append(in_class(cls, py::reinterpret_borrow<py::object>(part)));
-  if (py::hasattr(result, "_make")) return result.attr("_make")(parts);  // a named tuple
-  return py::type::of(result)(parts);
+  return with_parts(result, parts);
 }
 
+// Nodes keep the address, and may outlive the interpreter.
+const char* kept(const std::string& label) {
+  static auto* labels = new std::set<std::string>;
+  return labels->insert(label).first->c_str();
+}
+
+const direct::Kind& kind_from(py::handle dtype) {
+  const direct::Kind* kind = direct::kind_named(dtype.ptr());
+  if (kind == nullptr) fail_type("expected a dtype such as torch.float32; got ", described(dtype));
+  return *kind;
+}
+
+std::vector<direct::Operand> operands_from(const py::args& values) {
+  std::vector<direct::Operand> all;
+  for (const py::handle value : values) all.push_back(direct::operand_of(value.ptr()));
+  return all;
+}
+
+py::object object_of(const direct::Kind& kind) { return py::reinterpret_borrow<py::object>(kind.object); }
+
 }  // namespace
+
+py::object with_parts(const py::object& parts, const py::list& others) {
+  return py::hasattr(parts, "_make") ? parts.attr("_make")(others) : py::type::of(parts)(others);
+}
 
 py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::object result) {
   py::object cls;
@@ -101,6 +128,65 @@ void bind_subclass(Functions& m) {
     return now.node->name;
   });
   m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
+  m.def("direct_classes(classes)", [](const std::map<std::string, py::type>& given) {
+    for (const auto& [name, cls] : given)
+      (name == "tensor" ? direct::tensor_class : direct::class_named(name)) =
+          reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
+  });
+  m.def("direct_dtype(double_precision)",
+        [](bool double_precision) { direct::default_dtype = double_precision ? DType::float64 : DType::float32; });
+  m.def("instance_of(cls, t)", [](const py::type& cls, const Tensor& t) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)
+      fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
+    return py::reinterpret_steal<py::object>(direct::instance_of(type, t));
+  });
+  m.def("direct_dtypes(dtypes)", [](const py::list& dtypes) {
+    for (const py::handle one : dtypes) {
+      const auto core = one.attr("core").cast<std::string>();
+      direct::kinds().push_back({one.inc_ref().ptr(), core.empty() ? DType::float32 : dtype_from(one.attr("core"), ""),
+                                 one.attr("kind").cast<int>(), one.attr("itemsize").cast<int>(),
+                                 one.attr("is_signed").cast<bool>()});
+    }
+  });
+  m.def("common_dtype(a, b)",
+        [](py::handle a, py::handle b) { return object_of(direct::common(kind_from(a), kind_from(b))); });
+  m.def("result_dtype",
+        [](const py::args& operands) { return object_of(direct::result_kind(operands_from(operands))); });
+  // Tensors of the core of both operands, and the dtype.
+  m.def("promoted", [](const py::args& operands) {
+    const auto all = operands_from(operands);
+    const direct::Kind& kind = direct::result_kind(all);
+    py::list found;
+    for (const direct::Operand& one : all) found.append(py::cast(one.in(kind)));
+    found.append(object_of(kind));
+    return found;
+  });
+  // A Tensor, an array or a number as a Tensor of a dtype; itself if it is one.
+  m.def("cast(value, dtype)", [](py::handle value, py::handle dtype) {
+    const direct::Operand operand = direct::operand_of(value.ptr());
+    const direct::Kind& kind = kind_from(dtype);
+    if (operand.kind == &kind && direct::tensor_of(value.ptr()).defined())
+      return py::reinterpret_borrow<py::object>(value);
+    return py::reinterpret_steal<py::object>(direct::result(
+        without_gil(operand.tensor.defined() ? operand.tensor.numel() : 1, [&] { return operand.in(kind); }),
+        "ToCopyBackward0", kind));
+  });
+  // The core's answer, or None where the arguments are not such as it has one for.
+  m.def("answer", [](const py::args& args) {
+    const auto name = args[0].cast<std::string>();
+    const direct::Entry* entry = direct::entry_of(name);
+    if (entry == nullptr || direct::kinds().empty()) fail_value("answer: name must be an operation's; got ", name);
+    PyObject* const* values = PySequence_Fast_ITEMS(args.ptr()) + 1;
+    PyObject* found = entry->answer({values, static_cast<Py_ssize_t>(args.size()) - 1, nullptr, *entry});
+    return found == nullptr ? py::none() : py::reinterpret_steal<py::object>(found);
+  });
+  m.def("wrap(t, label='', dtype=None)", [](const Tensor& t, const std::string& label, py::handle dtype) {
+    if (!label.empty()) direct::set_label(t, kept(label));
+    return py::reinterpret_steal<py::object>(
+        direct::result(t, nullptr, dtype.is_none() ? direct::kind_of(t.dtype()) : kind_from(dtype)));
+  });
+  m.def("set_label(t, label)", [](const Tensor& t, const std::string& label) { direct::set_label(t, kept(label)); });
 }
 
 }  // namespace qkv::bindings

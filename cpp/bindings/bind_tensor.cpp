@@ -1,15 +1,13 @@
 // Python's class Tensor.
 #include "bindings/bindings.h"
-#include "bindings/call_python.h"
 #include "bindings/class.h"
+#include "bindings/interpreter.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings {
 namespace {
-
-using Impl = std::shared_ptr<TensorImpl>;
 
 py::object item_of(const Tensor& t) {
   if (t.numel() != 1) fail_value("item: the Tensor must hold one number; got a Tensor ", t.shape());
@@ -59,10 +57,8 @@ py::object array_protocol(const Tensor& t, py::handle dtype, py::handle copy) {
   return converts ? view.attr("astype")(dtype) : view.attr("copy")();
 }
 
-Tensors gradients(const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph,
+Tensors gradients(const Tensor& output, const Tensors& inputs, FloatingOrNone given, bool retain_graph,
                   bool create_graph) {
-  Call call("grad");
-  const Tensor given = call.optional(gradient, "gradient");
   return without_gil([&]() -> Tensors {
     if (create_graph)
       return recorded_gradients_of(output, inputs, given.defined() ? ops::cast(given, output.dtype()) : given);
@@ -115,20 +111,18 @@ tensor([2., 4., 6.])
 )doc");
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 
-  tensor.def_property("shape", "Sizes of the axes.", [](const TensorImpl& t) { return shape_tuple(t.data.shape()); })
+  tensor.def_property("shape", "Sizes of the axes.", [](const Tensor& t) { return shape_tuple(t.shape()); })
       .def_property("dtype", "NumPy dtype.", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); })
       .def_property("ndim", "Number of axes.", [](const TensorImpl& t) { return t.data.rank(); })
       .def_property("size", "Number of elements.", [](const TensorImpl& t) { return t.data.numel(); })
-      .def_property("is_leaf", "False if an operation made it.", [](const Impl& t) { return Tensor(t).is_leaf(); })
-      .def_property("version", "Rises with every change in place.",
-                    [](const TensorImpl& t) { return t.data.version(); })
+      .def_property("is_leaf", "False if an operation made it.", [](const Tensor& t) { return t.is_leaf(); })
+      .def_property("version", "Rises with every change in place.", [](const Tensor& t) { return t.data().version(); })
       .def_property(
           "requires_grad", "True if gradients flow to or through it.",
-          [](const Impl& t) { return Tensor(t).requires_grad(); },
-          [](const Impl& self, bool wanted) {
-            TensorImpl& t = *self;
-            if (!Tensor(self).is_leaf())
-              fail_runtime("requires_grad: can be set on leaves only; got a computed Tensor");
+          [](const Tensor& t) { return t.requires_grad(); },
+          [](const Tensor& self, bool wanted) {
+            TensorImpl& t = *self.impl();
+            if (!self.is_leaf()) fail_runtime("requires_grad: can be set on leaves only; got a computed Tensor");
             if (wanted && !is_floating(t.data.dtype()))
               fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
             if (wanted) {
@@ -166,17 +160,14 @@ tensor([2., 4., 6.])
       .def("backward(gradient=None, retain_graph=False)",
            "Add the gradients of this Tensor to the leaves that it was computed from. `gradient` may be left out for "
            "one number.",
-           [](const Impl& self, py::handle gradient, bool retain_graph) {
-             Call call("backward");
-             const Tensor g = call.optional(gradient, "gradient");
-             without_gil([&] { Tensor(self).backward(g.defined() ? g.data() : Array(), retain_graph); });
+           [](const Tensor& t, FloatingOrNone gradient, bool retain_graph) {
+             without_gil([&] { t.backward(gradient.defined() ? gradient.data() : Array(), retain_graph); });
            })
-      .def("detach", "The same numbers without a history.", [](const Impl& t) { return Tensor(t).detach(); })
-      .def("item", "The number of a one-element Tensor.", [](const Impl& t) { return item_of(Tensor(t)); })
+      .def("detach", "The same numbers without a history.", [](const Tensor& t) { return t.detach(); })
+      .def("item", "The number of a one-element Tensor.", item_of)
       .def("tolist", "Nested lists of Python numbers.", [](const Tensor& t) { return numpy_view(t).attr("tolist")(); })
       .def("astype(dtype)", "The same numbers in another dtype; gradients flow back.",
-           [](const Impl& self, py::handle dtype) {
-             const Tensor t(self);
+           [](const Tensor& t, py::handle dtype) {
              const DType wanted = dtype_from(dtype, "astype");
              if (wanted == t.dtype() && !wants_gradient({t})) return Tensor(cloned(t.data()));  // a copy, as in NumPy
              return without_gil(t.numel(), [&] { return ops::cast(t, wanted); });
@@ -186,30 +177,29 @@ tensor([2., 4., 6.])
   def_numpy(tensor);
   def_reductions(tensor);
   def_indexing(tensor);
-  def_in_place(tensor);
 
-  tensor.def("__float__", [](const Impl& t) { return py::float_(item_of(Tensor(t))); })
-      .def("__int__", [](const Impl& t) { return py::int_(py::int_(0) + py::int_(item_of(Tensor(t)))); })  // no bool
+  tensor.def("__float__", [](const Tensor& t) { return py::float_(item_of(t)); })
+      .def("__int__", [](const Tensor& t) { return py::int_(py::int_(0) + py::int_(item_of(t))); })  // no bool
       .def("__bool__",
-           [](const Impl& t) {
-             if (t->data.numel() != 1)
-               fail_value("bool: the Tensor must hold one number; got a Tensor ", t->data.shape(),
+           [](const Tensor& t) {
+             if (t.numel() != 1)
+               fail_value("bool: the Tensor must hold one number; got a Tensor ", t.shape(),
                           "; write t.any() or t.all(), and & | ~ in place of and, or, not");
-             return item_of(Tensor(t)).attr("__bool__")();
+             return item_of(t).attr("__bool__")();
            })
       .def("__delitem__",
-           [](const Impl&, py::handle) {
+           [](const Tensor&, py::handle) {
              fail_type(
                  "Tensor: items cannot be deleted because a shape does not change; np.delete(t, index, axis) "
                  "gives a new array");
            })
       .def("__repr__", [](const py::object& t) { return callback("tensor_repr")(t); })
       .def("__format__",
-           [](const Impl& t, const py::str& spec) -> py::object {
-             if (t->data.numel() == 1 && t->data.rank() == 0) return item_of(Tensor(t)).attr("__format__")(spec);
-             return py::str(py::cast(Tensor(t)));
+           [](const Tensor& t, const py::str& spec) -> py::object {
+             if (t.numel() == 1 && t.rank() == 0) return item_of(t).attr("__format__")(spec);
+             return py::str(py::cast(t));
            })
-      .def("__copy__", [](const Impl& t) { return Tensor(t).detach(); })
+      .def("__copy__", [](const Tensor& t) { return t.detach(); })
       .def("__deepcopy__", deep_copied)
       .def(py::pickle(
           [](const Tensor& t) {
@@ -277,14 +267,14 @@ Examples
   });
 
   m.def("grad(output, inputs, gradient=None, retain_graph=False, create_graph=False)",
-        [](const Tensor& output, const Tensors& inputs, py::handle gradient, bool retain_graph, bool create_graph) {
+        [](const Tensor& output, const Tensors& inputs, FloatingOrNone gradient, bool retain_graph, bool create_graph) {
           Tensors found = gradients(output, inputs, gradient, retain_graph, create_graph);
           for (std::size_t i = 0; i < found.size(); ++i)
             if (!found[i].defined()) found[i] = Tensor(Array::zeros(inputs[i].shape(), inputs[i].dtype()));
           return found;
         });
   // None for an input that has no part in the output.
-  m.def("grad_where_used(output, inputs, gradient, retain_graph, create_graph)", gradients);
+  m.def("grad: grad_where_used(output, inputs, gradient, retain_graph, create_graph)", gradients);
   m.def("leaves(output)", leaves);
   // Whether it has a gradient; an error if it should have one but lacks its history.
   m.def("is_differentiable(t)", [](const Tensor& t) {

@@ -146,25 +146,23 @@ py::object called(Layer& self, const Tensor& x, const Tensor& memory, CallOption
 
 template <class Class> void def_encode(Class& cls) {
   using Layer = typename Class::type;
-  op<Layer&, Floating, CallOptions>(
-      cls,
-      "forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False, score_mod=None, "
-      "mask_mod=None)",
-      [](Layer& self, const Tensor& src, CallOptions& o, Call& call) { return called(self, src, Tensor(), o, call); });
+  op(cls,
+     "forward(src, *, valid_lens=None, attn_mask=None, is_causal=False, return_weights=False, score_mod=None, "
+     "mask_mod=None)",
+     [](Layer& self, const Tensor& src, CallOptions& o, Call& call) { return called(self, src, Tensor(), o, call); });
 }
 
 // `more`: what else the call takes.
 template <class Class> void def_decode(Class& cls, const char* more) {
   using Layer = typename Class::type;
-  op<Layer&, Floating, Floating, CallOptions>(
-      cls,
-      text("forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, memory_valid_lens=None, "
-           "memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, memory_score_mod=None, "
-           "memory_mask_mod=None",
-           more, ")"),
-      [](Layer& self, const Tensor& tgt, const Tensor& memory, CallOptions& o, Call& call) {
-        return called(self, tgt, memory, o, call);
-      });
+  op(cls,
+     text("forward(tgt, memory, *, valid_lens=None, attn_mask=None, is_causal=False, memory_valid_lens=None, "
+          "memory_attn_mask=None, return_weights=False, score_mod=None, mask_mod=None, memory_score_mod=None, "
+          "memory_mask_mod=None",
+          more, ")"),
+     [](Layer& self, const Tensor& tgt, const Tensor& memory, CallOptions& o, Call& call) {
+       return called(self, tgt, memory, o, call);
+     });
 }
 
 template <class Class> void def_block_weights(Class& stack) {

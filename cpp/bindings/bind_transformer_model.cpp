@@ -109,36 +109,33 @@ Examples
         f.sizes.layer = f.options();
         return std::tuple(f.sizes);
       });
-  op<Transformer&, Integers, Integers, Lengths, Lengths>(
-      transformer, "forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",
-      [](Transformer& self, const Array& src, const Array& tgt, const Array& src_lens, const Array& tgt_lens) {
-        return self.Transformer::forward(src, tgt, src_lens, tgt_lens);
-      });
+  op(transformer, "forward(src, tgt, *, src_valid_lens=None, tgt_valid_lens=None)",
+     [](Transformer& self, const Array& src, const Array& tgt, Lengths src_lens, Lengths tgt_lens) {
+       return self.Transformer::forward(src, tgt, src_lens, tgt_lens);
+     });
   op<Transformer&, Integers, Lengths>(transformer, "encode(src, *, src_valid_lens=None)",
                                       "The memory ``(B, Ts, d_model)`` of ids ``(B, Ts)``.", &Transformer::encode);
-  op<Transformer&, Integers, Floating, Lengths, CallOptions>(
-      transformer, "decode(tgt, memory, *, tgt_valid_lens=None, memory_valid_lens=None, memory_attn_mask=None)",
-      "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.",
-      [](Transformer& self, const Array& ids, const Tensor& memory, const Array& lens, CallOptions& o, Call& call) {
-        const ops::MaskSpec mask_spec = o.of_block(call, 0, count_of(memory)).memory;
-        return without_gil([&] { return self.decode(ids, memory, self.target_keys(ids, lens), mask_spec); });
-      });
-  op<Transformer&, Integers, Lengths, py::handle, GenerateArguments>(
-      transformer, text("generate(src, *, src_valid_lens=None, start_id, ", kGenerate, ")"),
-      "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
-      "layer's heads.",
-      [](Transformer& self, const Array& ids, const Array& lens, py::handle start_id,
-         const GenerateArguments& arguments, Call& call) {
-        const Index vocab = self.sizes.tgt_vocab;
-        const GenerateOptions options = arguments.options(call.operation(), vocab);
-        const Index start = token_from(start_id, call.operation(), "start_id", vocab);
-        return sentences_from(without_gil([&] {
-                                const nn::Evaluating evaluating;
-                                const auto continuation = self.continuation(ids, lens);
-                                return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
-                              }),
-                              options.length_penalty);
-      });
+  op(transformer, "decode(tgt, memory, *, tgt_valid_lens=None, memory_valid_lens=None, memory_attn_mask=None)",
+     "Logits ``(B, Tt, tgt_vocab)`` of ids ``(B, Tt)``, given the memory and which of its rows count.",
+     [](Transformer& self, const Array& ids, const Tensor& memory, Lengths lens, CallOptions& o, Call& call) {
+       const ops::MaskSpec mask_spec = o.of_block(call, 0, count_of(memory)).memory;
+       return without_gil([&] { return self.decode(ids, memory, self.target_keys(ids, lens), mask_spec); });
+     });
+  op(transformer, text("generate(src, *, src_valid_lens=None, start_id, ", kGenerate, ")"),
+     "Targets for ids ``(B, Ts)``, as :func:`qkv.models.generate` gives them; attention is the mean over the last "
+     "layer's heads.",
+     [](Transformer& self, const Array& ids, Lengths lens, py::handle start_id, const GenerateArguments& arguments,
+        Call& call) {
+       const Index vocab = self.sizes.tgt_vocab;
+       const GenerateOptions options = arguments.options(call.operation(), vocab);
+       const Index start = token_from(start_id, call.operation(), "start_id", vocab);
+       return sentences_from(without_gil([&] {
+                               const nn::Evaluating evaluating;
+                               const auto continuation = self.continuation(ids, lens);
+                               return generate(*continuation, Array::full({ids.dim(0)}, DType::int64, start), options);
+                             }),
+                             options.length_penalty);
+     });
   transformer.def_property("attention_weights",
                            [](Transformer& self) { return weights_of_blocks(self.decoder->parts()); });
 }

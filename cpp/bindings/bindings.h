@@ -6,13 +6,11 @@
 // In the order in which they are bound: a class stands behind those that it is derived from.
 // clang-format off
 #define QKV_FAMILIES(family) \
-  family(config) family(callbacks) family(tensor) family(subclass) family(direct_calls) family(functions) \
-  family(arrays) family(random) family(additive) family(kernel_pooling) family(positions) \
-  family(attention) family(formula) family(module) family(init) family(layers) family(positional_encoding) \
-  family(attention_layers) family(multi_head_attention) family(gru) family(transformer) \
-  family(decoding) family(transformer_model) family(causal_lm) family(body) \
-  family(seq2seq) family(linear_attention) family(observer) family(softmax) family(activation) family(norm) \
-  family(embedding) family(loss) family(optim) family(processes) family(rules) family(explained)
+  family(config) family(callbacks) family(tensor) family(subclass) family(functions) family(random) \
+  family(kernel_pooling) family(attention) family(formula) family(module) family(layers) family(attention_layers) \
+  family(multi_head_attention) family(gru) family(transformer) family(decoding) family(transformer_model) \
+  family(causal_lm) family(body) family(seq2seq) family(linear_attention) family(observer) family(optim) \
+  family(processes) family(rules) family(explained)
 // clang-format on
 
 namespace qkv::bindings {

@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "bindings/class.h"
-
-namespace py = pybind11;
+#include "bindings/module_entries.h"
 
 namespace qkv::bindings {
 namespace {
-
-using nn::Module;
-using nn::ModulePtr;
 
 // A part that is a Python subclass is kept by a shared_ptr that holds one reference to the Python object.
 PyObject* python_object(const ModulePtr& part) {

@@ -1,5 +1,5 @@
 #include "bindings/convert.h"
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,6 @@
 #include "autograd/in_place.h"
 #include "core/error.h"
 
-namespace py = pybind11;
 using qkv::TensorImpl;
 
 namespace {
@@ -296,10 +295,8 @@ Array Call::exact(py::handle value, const char* name, DType dtype, const char* w
     if (tensor.dtype() != dtype) wrong(tensor.dtype());
     return packed(tensor.data());
   }
-  int overflow = 0;
   if (dtype == DType::int64 && PyLong_CheckExact(value.ptr()) != 0)  // faster than NumPy makes an array of it
-    if (const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow); overflow == 0)
-      return Array::full({}, dtype, number);
+    if (const auto number = whole_number(value)) return Array::full({}, dtype, *number);
   const py::array array = as_numpy(value, operation_, name);
   const char kind = array.dtype().kind();
   const bool fits = dtype == DType::boolean ? kind == 'b' : kind == 'i' || kind == 'u' || array.size() == 0;

@@ -7,10 +7,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "autograd/tensor.h"
 #include "bindings/instances.h"
 #include "bindings/interpreter.h"
+#include "core/error.h"
 
 namespace py = pybind11;
 
@@ -35,6 +37,11 @@ void own_numbers(const Tensor& t);
 // A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
 // content.
 std::string described(py::handle value);
+// The value as one of a class of Python's; of any other a TypeError: it must be `wanted`.
+template <class T> T of_class(const char* operation, std::string_view name, std::string_view wanted, py::handle value) {
+  if (!py::isinstance<T>(value)) fail_type(operation, ": ", name, " must ", wanted, "; got ", described(value));
+  return py::reinterpret_borrow<T>(value);
+}
 
 // One call from Python: converts its arguments and knows what its results must be. If any argument was a Tensor,
 // results are Tensors, otherwise NumPy arrays; if the arguments that count were float16 or bfloat16 arrays, so are the
@@ -97,6 +104,8 @@ py::object numpy_dtype(DType dtype);
 py::tuple shape_tuple(const IndexList& sizes);
 // A shape from an int, a tuple, or the arguments of f(*size).
 Shape shape_from(py::handle size, const char* operation, const char* name);
+// What __index__ gives, or nothing if that has more than 63 bits.
+std::optional<Index> whole_number(py::handle value);
 // Axes from None, an int or a tuple.
 std::optional<IndexList> axes_from(py::handle axis, const char* operation);
 // One axis, or nothing for None.

@@ -12,14 +12,9 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
   const auto one = [&](py::handle item) {
     if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0)
       fail_type(operation, ": ", name, " must be whole numbers; got ", described(size));
-    const auto index = py::reinterpret_steal<py::int_>(PyNumber_Index(item.ptr()));
-    if (!index) throw py::error_already_set();
-    const long long number = PyLong_AsLongLong(index.ptr());
-    if (number == -1 && PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
-      fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", described(size));
-    }
-    sizes.push_back(static_cast<Index>(number));
+    const auto number = whole_number(item);
+    if (!number) fail_value(operation, ": ", name, " must be numbers of at most 63 bits; got ", described(size));
+    sizes.push_back(*number);
   };
   const bool has_axes = py::isinstance<py::array>(size) && py::reinterpret_borrow<py::array>(size).ndim() > 0;
   if (PyIndex_Check(size.ptr()) != 0 && !has_axes) {
@@ -39,6 +34,14 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
 }
 
 }  // namespace
+
+std::optional<Index> whole_number(py::handle value) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!index) throw py::error_already_set();
+  int overflow = 0;
+  const Index number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  return overflow == 0 ? std::optional(number) : std::nullopt;
+}
 
 Shape shape_from(py::handle size, const char* operation, const char* name) {
   return sizes_from(size, operation, name, false);

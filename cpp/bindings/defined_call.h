@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "bindings/call_python.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter.h"
 
 namespace qkv::bindings {
 

@@ -1,6 +1,10 @@
 #include "bindings/direct_call.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
 
 #include "bindings/convert.h"
 
@@ -131,6 +135,47 @@ bool read_values(const Given& given, std::span<PyObject*> values) {
     place = given.values[given.count + i];
   }
   return true;
+}
+
+const Entry* entry_of(std::string_view name) {
+  static const auto* all = [] {
+    auto* found = new std::map<std::string, const Entry*, std::less<>>;
+    for (const auto entries :
+         {arithmetic_entries(), number_entries(), axis_entries(), view_entries(), attention_entries()})
+      for (const Entry& entry : entries) {
+        std::istringstream names(entry.names);
+        for (std::string one; names >> one;) found->try_emplace(one, &entry);
+      }
+    return found;
+  }();
+  const auto found = all->find(name);
+  return found == all->end() ? nullptr : found->second;
+}
+
+const Entry* own_entry_of(std::string_view name) { return name == kAttentionEntry.names ? &kAttentionEntry : nullptr; }
+
+PyTypeObject*& class_named(const std::string& name) {
+  static std::map<std::string, PyTypeObject*> all;
+  return all[name];
+}
+
+PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
+  static const py::detail::type_info* core = py::detail::get_type_info(typeid(TensorImpl));
+  own_numbers(t);
+  PyObject* object = py::detail::make_new_instance(cls);
+  auto* instance = reinterpret_cast<py::detail::instance*>(object);
+  instance->get_value_and_holder().value_ptr() = t.impl().get();
+  core->init_instance(instance, &t.impl());
+  return object;
+}
+
+void set_label(const Tensor& t, const char* label) {
+  Node* node = t.current().node.get();
+  if (node == nullptr) return;
+  if (node->name != nullptr &&
+      (std::strcmp(node->name, "CopySlices") == 0 || std::strcmp(node->name, "AsStridedBackward0") == 0))
+    return;
+  node->name = label;
 }
 
 }  // namespace qkv::bindings::direct

@@ -58,8 +58,7 @@ struct Entry {
 };
 std::span<const Entry> arithmetic_entries();  // of two operands, and numbers as they are
 std::span<const Entry> number_entries();      // number by number, and products
-std::span<const Entry> axis_entries();        // along axes
-std::span<const Entry> place_entries();       // by number
+std::span<const Entry> axis_entries();        // along axes, and by number
 std::span<const Entry> view_entries();
 std::span<const Entry> attention_entries();
 const Entry* entry_of(std::string_view name);  // null: none

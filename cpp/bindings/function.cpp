@@ -9,7 +9,7 @@
 #include <cxxabi.h>
 #endif
 
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
 #include "core/error.h"
 
 namespace qkv::bindings {

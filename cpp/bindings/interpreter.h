@@ -1,4 +1,4 @@
-// Python's lock (GIL), given back while C++ computes and taken for what Python does.
+// Python's lock (GIL), given back while C++ computes and taken for what Python does, and calls of Python's functions.
 //
 // Whoever asks the lock of an interpreter that is ending does not get it: until Python 3.13 the thread is told to end,
 // by an exception of the C library that would pass through destructors that must not throw and that touch Python's
@@ -144,6 +144,16 @@ inline std::shared_ptr<void> keep_alive(pybind11::handle object) {
           }};
 }
 
+// What `Base` asks of an object of Python's.
+template <class Base> class OfPython : public Base {
+ public:
+  explicit OfPython(pybind11::handle object) : object_(keep_alive(object)) {}
+  pybind11::handle object() const { return static_cast<PyObject*>(object_.get()); }
+
+ private:
+  const std::shared_ptr<void> object_;
+};
+
 template <class F> decltype(auto) without_gil(F&& f) {
   const GilReleased released;
   return f();
@@ -155,6 +165,19 @@ template <class F> decltype(auto) without_gil(Index numbers, F&& f) {
   constexpr Index kWorthIt = 4096;
   if (numbers <= kWorthIt) return f();
   return without_gil(std::forward<F>(f));
+}
+
+// A function of Python's that the package has registered under this name (bind_callbacks.cpp).
+pybind11::object callback(const char* name);
+
+// function(*arguments, **keywords). A thread that loses Python's lock in there because the interpreter ends goes no
+// further: what lies between here and its first frame cannot be destroyed without the lock.
+inline pybind11::object call_python(pybind11::handle function, const pybind11::tuple& arguments,
+                                    pybind11::handle keywords = {}) {
+  PyObject* result = nullptr;
+  take_gil([&] { result = PyObject_Call(function.ptr(), arguments.ptr(), keywords.ptr()); });
+  if (result == nullptr) throw pybind11::error_already_set();
+  return pybind11::reinterpret_steal<pybind11::object>(result);
 }
 
 }  // namespace qkv::bindings

@@ -8,10 +8,6 @@
 namespace qkv::bindings {
 namespace {
 
-using nn::Module;
-using nn::ModulePtr;
-using Kind = Module::Entry::Kind;
-
 py::object to_python(const nn::Value& value) {
   return std::visit(
       [](const auto& v) -> py::object {
@@ -28,7 +24,7 @@ py::object to_python(const nn::Value& value) {
 py::object object_of(const py::dict& attributes, const Module::Entry& entry) {
   const py::str name = entry.name;
   if (attributes.contains(name)) return attributes[name];
-  return entry.kind == Kind::module ? py::cast(entry.module) : py::cast(entry.tensor);
+  return entry.kind == EntryKind::module ? py::cast(entry.module) : py::cast(entry.tensor);
 }
 
 py::dict instance_dict(const py::object& self) { return self.attr("__dict__"); }
@@ -65,7 +61,7 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
   const bool module = py::isinstance<Module>(value);
   const bool parameter = !module && is_parameter(value);
   const Module::Entry* entry = module || parameter || is_initialised(self) ? initialised(self, key).find(key) : nullptr;
-  if (module || parameter) return register_entry(self, module ? Kind::module : Kind::parameter, key, value);
+  if (module || parameter) return register_entry(self, module ? EntryKind::module : EntryKind::parameter, key, value);
   if (entry == nullptr) {
     if (key == "forward" && bound_class(self).is(py::type::of(self)))
       fail_type(type_name(self),
@@ -74,11 +70,11 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
     if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
     return;
   }
-  if (!value.is_none() && (entry->kind != Kind::buffer || !is_tensor(value)))
+  if (!value.is_none() && (entry->kind != EntryKind::buffer || !is_tensor(value)))
     fail_type(type_name(self), ": ", key, " must be a ",
-              entry->kind == Kind::module   ? "Module"
-              : entry->kind == Kind::buffer ? "Tensor"
-                                            : "Parameter",
+              entry->kind == EntryKind::module   ? "Module"
+              : entry->kind == EntryKind::buffer ? "Tensor"
+                                                 : "Parameter",
               " because it is one already; got ", type_name(value));
   register_entry(self, entry->kind, key, value, entry->persistent);
 }
@@ -94,7 +90,7 @@ void delete_attribute(const py::object& self, const py::str& name) {
 }
 
 // {name: object} of all entries of a kind, in their order.
-py::dict entries_of(const py::object& self, Kind kind) {
+py::dict entries_of(const py::object& self, EntryKind kind) {
   const py::dict own = instance_dict(self);
   py::dict found;
   const auto entries = self.cast<Module&>().snapshot();
@@ -103,18 +99,18 @@ py::dict entries_of(const py::object& self, Kind kind) {
   return found;
 }
 
-void register_entry(const py::object& self, Kind kind, const std::string& name, const py::object& value,
+void register_entry(const py::object& self, EntryKind kind, const std::string& name, const py::object& value,
                     bool persistent) {
   Module& module = initialised(self, name);
   const Module::Entry* entry = module.find(name);
   std::optional<ExclusiveAccess>
       alone;  // others may be computing with what stands under a name that the layer uses itself
   if (entry != nullptr && entry->bind) alone.emplace();
-  if (kind == Kind::module) {
+  if (kind == EntryKind::module) {
     module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>());
   } else {
     const Tensor tensor = value.is_none() ? Tensor() : value.cast<Tensor>();
-    if (kind == Kind::parameter) module.register_parameter(name, tensor);
+    if (kind == EntryKind::parameter) module.register_parameter(name, tensor);
     else module.register_buffer(name, tensor, persistent);
   }
   if (value.is_none()) instance_dict(self).attr("pop")(name, py::none());
@@ -155,7 +151,8 @@ void set_state(const py::object& self, const py::dict& state) {
   for (const py::handle item : state["entries"]) {
     const auto entry = py::reinterpret_borrow<py::tuple>(item);
     const bool persistent = entry.size() < 4 || entry[3].cast<bool>();  // older pickles do not say
-    register_entry(self, static_cast<Kind>(entry[1].cast<int>()), entry[0].cast<std::string>(), entry[2], persistent);
+    register_entry(self, static_cast<EntryKind>(entry[1].cast<int>()), entry[0].cast<std::string>(), entry[2],
+                   persistent);
   }
   instance_dict(self).attr("update")(state["attributes"]);
   module.set_own_training(state["training"].cast<bool>());

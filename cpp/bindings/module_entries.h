@@ -2,13 +2,15 @@
 // the same one comes back, with whatever was set on it.
 #pragma once
 
-#include "bindings/call_python.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter.h"
 #include "nn/module.h"
 
 namespace qkv::bindings {
 
-using EntryKind = nn::Module::Entry::Kind;
+using nn::Module;
+using nn::ModulePtr;
+using EntryKind = Module::Entry::Kind;
 
 bool is_parameter(py::handle value);
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {

@@ -3,6 +3,7 @@
 // layers.
 //
 //   op(m, "softmax(x, axis, temperature)", ops::softmax);
+//   op(m, "median(x, axis)", [](Any x, Index axis) { ... });
 //   op<Any, Index>(m, "tril(x, k=0)", ops::lower_triangle);
 //   op(gru, "forward(x)", [](GRU& self, const Tensor& x) { return self.GRU::forward(x); });
 //   op(m, "entmax: sparsemax(x)", ...);  // errors are entmax's; else those of the function, or of the layer
@@ -34,19 +35,26 @@ inline Array lengths_from(Call& call, py::handle value, const char* name) {
 }
 
 // What a call makes of an argument by one of these: a method of Call's, f(call, value, name), f(value, operation,
-// name), f(value, operation), or what a string means: f(operation, string), f(operation, name, string).
+// name), f(value, operation), f(value), or what a string means: f(operation, string), f(operation, name, string).
 template <auto f, class F = decltype(f)> auto converted(Call& call, py::handle value, const char* name) {
   using Text = const char*;
   if constexpr (std::is_invocable_v<F, Call&, py::handle, Text>) return std::invoke(f, call, value, name);
   else if constexpr (std::is_invocable_v<F, py::handle, Text, Text>) return f(value, call.operation(), name);
   else if constexpr (std::is_invocable_v<F, py::handle, Text>) return f(value, call.operation());
+  else if constexpr (std::is_invocable_v<F, py::handle>) return f(value);
   else if constexpr (std::is_invocable_v<F, Text, std::string>)
     return f(call.operation(), string_from(value, call.operation(), name));
   else return f(call.operation(), name, string_from(value, call.operation(), name));
 }
-// The argument that it makes.
-template <auto f> struct As {
-  using Type = decltype(converted<f>(std::declval<Call&>(), py::handle(), ""));
+// The argument that it makes: a class, or what is in its place.
+template <class T> struct Held {
+  T value;
+  operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
+};
+template <auto f, class T = decltype(converted<f>(std::declval<Call&>(), py::handle(), ""))>
+struct As : std::conditional_t<std::is_class_v<T>, T, Held<T>> {
+  using Type = T;
+  static constexpr bool kMade = true;
 };
 
 using Floating = As<&Call::floating>;  // numbers; whole ones become float32. What a Tensor means
@@ -63,8 +71,8 @@ using NumberOrNone = As<number_from>;
 using Axes = As<axes_from>;
 using Axis = As<one_axis_from>;
 using Sizes = As<shape_from>;
-struct Self {};    // a Tensor, not converted
-struct Viewed {};  // the same, of which no number is read
+struct Self : Tensor {};    // not converted
+struct Viewed : Tensor {};  // the same, of which no number is read
 
 template <class A> struct Plain {};  // as pybind11 converts it
 
@@ -107,13 +115,14 @@ template <Group A> struct Argument<A> {
 
 template <auto f> struct Argument<As<f>> {
   using T = typename As<f>::Type;
-  T value;
+  static constexpr bool kOwn = true;
+  As<f> value;
   static std::string kind() { return std::is_enum_v<T> && !std::is_same_v<T, ops::Causal> ? "str" : "object"; }
   bool load(Call& call, PyObject* given, const char* name) {
-    value = converted<f>(call, given, name);
+    value = {converted<f>(call, given, name)};
     return true;
   }
-  const T& get() const { return value; }
+  As<f>&& get() { return std::move(value); }
   double numbers() const {
     if constexpr (kOneOf<T, Tensor, Array>)
       if (value.defined()) return static_cast<double>(value.numel());
@@ -121,25 +130,22 @@ template <auto f> struct Argument<As<f>> {
   }
 };
 template <> struct Argument<Tensor> : Argument<Floating> {};
-template <> struct Argument<const Tensor&> : Argument<Floating> {};
 template <> struct Argument<Array> : Argument<Integers> {};
-template <> struct Argument<const Array&> : Argument<Integers> {};
 template <> struct Argument<ops::Causal> : Argument<As<causal_from>> {};
 template <> struct Argument<std::optional<std::pair<Index, Index>>> : Argument<As<window_from>> {};
-template <> struct Argument<Viewed> {
-  Tensor value;
+template <class A>
+  requires kOneOf<A, Self, Viewed>
+struct Argument<A> {
+  A value;
   static std::string kind() { return "Tensor"; }
   bool load(Call& call, PyObject* given, const char*) {
     if (!is_tensor(given)) return false;
-    value = py::handle(given).cast<Tensor>();
+    value = {py::handle(given).cast<Tensor>()};
     call.force_tensor();
     return true;
   }
-  const Tensor& get() const { return value; }
-  double numbers() const { return 0; }
-};
-template <> struct Argument<Self> : Argument<Viewed> {
-  double numbers() const { return static_cast<double>(value.numel()); }
+  A&& get() { return std::move(value); }
+  double numbers() const { return std::is_same_v<A, Self> ? static_cast<double>(value.numel()) : 0; }
 };
 
 template <class R> inline constexpr bool kTuple = false;
@@ -296,12 +302,17 @@ std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&
   return made;
 }
 
+// What a parameter of this type is converted to.
+template <bool plain, class P, class V = std::remove_cvref_t<P>>
+using ParameterOf = std::conditional_t<Group<V> || requires {
+  V::kMade;
+} || (!plain && requires { Argument<V>::kOwn; }), V, std::conditional_t<plain, Plain<P>, P>>;
+
 // The same of a function whose own types say what its arguments are.
 template <bool plain, class R, class... A, class F, class... Extra>
 std::unique_ptr<Signature> deduced(R (*)(A...), py::handle owner, std::string_view head, F&& f, const Extra&... extra) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return operation<plain, std::conditional_t<plain, Plain<std::tuple_element_t<I, std::tuple<A...>>>,
-                                               std::tuple_element_t<I, std::tuple<A...>>>...>(
+    return operation<plain, ParameterOf<plain, std::tuple_element_t<I, std::tuple<A...>>>...>(
         owner, head, std::forward<F>(f), extra...);
   }(std::make_index_sequence<sizeof...(A) - (std::is_same_v<A, Call&> + ... + 0)>());
 }

@@ -78,8 +78,7 @@ inline void check_appended(const DefinedCall& call, const nn::KVCache& cache, In
                cache.length(), " after ", before, " and ", added, " more");
 }
 
-// For each such layer: `call`, which makes a call of Python of the arguments of its forward. `only_names`, if there is
-// one, says of which forwards the layer's own does the work.
+// For each such layer: `call`, which makes a call of Python of the arguments of its forward.
 template <class Layer> struct PythonForward;
 
 template <class Layer, class Call> class OverridableForward;
@@ -93,15 +92,9 @@ class OverridableForward<Layer, Output (*)(const Any&, const DefinedCall&, Argum
     {
       const InPython python;
       const DefinedCall own = defined_call(static_cast<const Layer*>(this));
-      if (own && !only_names(own)) return PythonForward<Layer>::call(*this, own, arguments...);
+      if (own) return PythonForward<Layer>::call(*this, own, arguments...);
     }
     return Layer::forward(arguments...);
-  }
-
- private:
-  static bool only_names(const DefinedCall& call) {
-    if constexpr (requires { PythonForward<Layer>::only_names(call); }) return PythonForward<Layer>::only_names(call);
-    return false;
   }
 };
 

@@ -102,12 +102,9 @@ Tensor Operand::in(const Kind& wanted) const {
   if (tensor.defined()) return cast(tensor, *kind, wanted);
   const bool whole = PyIndex_Check(value) != 0;
   if (wanted.height == 1 && whole) {
-    const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value));
-    if (!index) throw py::error_already_set();
-    int overflow = 0;
-    const Index number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-    if (overflow != 0) throw std::overflow_error("a number must fit in int64 because the dtype does");
-    return cut(Tensor(Array::full({}, DType::int64, number)), wanted);
+    const auto number = whole_number(value);
+    if (!number) throw std::overflow_error("a number must fit in int64 because the dtype does");
+    return cut(Tensor(Array::full({}, DType::int64, *number)), wanted);
   }
   const double number = PyFloat_AsDouble(value);
   if (number == -1 && PyErr_Occurred() != nullptr) {

@@ -9,12 +9,11 @@ namespace qkv::bindings {
 
 using TensorClass = Class<TensorImpl, std::shared_ptr<TensorImpl>>;
 
-void def_operators(TensorClass& tensor);   // + - * / ** // % @ & | ^ ~, comparisons
+void def_operators(TensorClass& tensor);   // + - * / ** // % @ & | ^ ~, comparisons, += and its like
 void def_reductions(TensorClass& tensor);  // sum, mean, max, argmax, all, cumsum, ...
 void def_layout(TensorClass& tensor);      // reshape, transpose, squeeze, repeat, copy, ...
 void def_numpy(TensorClass& tensor);       // np.concatenate([t, u]), np.exp(t), ...
-void def_indexing(TensorClass& tensor);    // t[index], len, iteration
-void def_in_place(TensorClass& tensor);    // += -= *= /= **= and the others, t[index] = value, copy_
+void def_indexing(TensorClass& tensor);    // t[index], t[index] = value, copy_, len, iteration
 
 // What an operator computes that stands for this ufunc of NumPy's, of two operands of which one is a Tensor; null:
 // none.
@@ -32,6 +31,9 @@ std::optional<Tensor> operand(const char* operation, const Tensor& self, py::han
 std::optional<Tensor> bits_operand(const Tensor& self, py::handle other);
 // t op other; nothing likewise.
 std::optional<Tensor> compared(kernels::Compare op, const Tensor& t, py::handle other);
+// An object whose Tensor becomes what is computed of it and the other operand; NotImplemented without one.
+py::object updated(const char* operation, const py::object& self, const std::optional<Tensor>& other,
+                   Tensor (*computed)(const Tensor&, const Tensor&));
 // Numbers that one pass over a broadcast of both touches.
 inline Index work_of(const Tensor& a, const Tensor& b) {
   return a.numel() == b.numel() ? a.numel() : a.numel() * b.numel();
@@ -50,8 +52,6 @@ void set_item(const Tensor& t, const py::object& index, py::handle value);
 // asks Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
 std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index);
 std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
-// Where the numbers stand that an index selects of an array of this shape.
-Array places_of(const Shape& shape, const py::tuple& items);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
@@ -62,6 +62,8 @@ Tensor deep_copied(const Tensor& t, py::dict& memo);
 Tensor replacement(const Tensor& t, const Tensor& value);
 // The result of a call, whose Tensors get the class of those among its arguments if that is derived from the core's.
 py::object in_class_of(const py::args& args, const py::kwargs& kwargs, py::object result);
+// A list, a tuple or a named tuple of the same class with other parts.
+py::object with_parts(const py::object& parts, const py::list& others);
 // What was computed becomes t; see autograd/in_place.h.
 void set_in_place(const char* operation, const Tensor& t, const Tensor& result);
 

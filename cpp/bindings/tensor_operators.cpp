@@ -1,7 +1,8 @@
 // Operators of Python's class Tensor.
+#include <limits>
 #include <stdexcept>
 
-#include "bindings/call_python.h"
+#include "bindings/interpreter.h"
 #include "bindings/operation.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -13,9 +14,6 @@ using ops::Binary;
 using ops::Bitwise;
 using ops::Compare;
 using ops::Unary;
-using Impl = std::shared_ptr<TensorImpl>;
-
-py::object not_implemented() { return py::reinterpret_borrow<py::object>(Py_NotImplemented); }
 
 [[noreturn]] void fail_overflow(const char* operation, const char* dtype, py::handle number) {
   const std::string bits = py::str(number.attr("bit_length")());  // its digits may be too many to print
@@ -31,79 +29,68 @@ double double_from(const char* operation, py::handle number) {
   fail_overflow(operation, "float64", number);
 }
 
-template <Binary op, bool swapped> py::object arithmetic(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = operand(ops::name_of(op), t, other);
-  if (!o) return not_implemented();
-  return py::cast(
-      without_gil(work_of(t, *o), [&] { return swapped ? ops::binary(op, *o, t) : ops::binary(op, t, *o); }));
+// The other operand of a comparison: with numbers that float32 or int64 would change beside integers.
+std::optional<Tensor> compared_operand(const Tensor& t, py::handle other) {
+  int beyond = 0;
+  if (is_floating(t.dtype())) return operand("compare", t, other);
+  if (PyLong_Check(other.ptr()) != 0) PyLong_AsLongLongAndOverflow(other.ptr(), &beyond);
+  if (beyond == 0 && PyFloat_Check(other.ptr()) == 0) return operand("compare", t, other);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return Tensor(Array::full({}, DType::float64, beyond == 0 ? PyFloat_AS_DOUBLE(other.ptr()) : beyond * kInfinity));
 }
 
-template <bool swapped> py::object quotient_and_rest(const Impl& self, py::handle other) {
-  const py::object quotient = arithmetic<Binary::floor_divide, swapped>(self, other);
-  if (quotient.ptr() == Py_NotImplemented) return quotient;
-  return py::make_tuple(quotient, arithmetic<Binary::remainder, swapped>(self, other));
-}
-
-// The order of the operands does not matter.
-template <Bitwise op> py::object bits(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = bits_operand(t, other);
-  if (!o) return not_implemented();
-  return py::cast(without_gil(work_of(t, *o), [&] { return ops::bitwise(op, t, *o); }));
-}
-
-// An int beyond int64 is larger or smaller than every number of the Tensor.
-Tensor beyond(Compare op, const Tensor& t, bool larger) {
-  const bool less = op == Compare::less || op == Compare::less_equal;
-  const bool greater = op == Compare::greater || op == Compare::greater_equal;
-  const bool holds = op == Compare::not_equal || (larger ? less : greater);
-  return Tensor(Array::full(t.shape(), DType::boolean, holds));
-}
-
-template <Compare op> py::object comparison(const Impl& self, py::handle other) {
-  const auto found = compared(op, Tensor(self), other);
-  return found ? py::cast(*found) : not_implemented();
-}
-
-template <bool swapped> py::object product(const Impl& self, py::handle other) {
-  const Tensor t(self);
-  const auto o = operand("matmul", t, other);
-  if (!o) return not_implemented();
-  return py::cast(without_gil([&] { return swapped ? ops::matmul(*o, t) : ops::matmul(t, *o); }));
-}
-
-// By NumPy's name, for `array + tensor` and np.add(tensor, array), and by those of the methods. NumPy's other functions
-// are answered in Python.
+// By NumPy's name, for `array + tensor` and np.add(tensor, array), and what stands in the names of methods: "add" in
+// __add__, __radd__ and __iadd__. NumPy's other functions are answered in Python.
 struct Operator {
-  const char *ufunc, *method, *swapped_method;
-  py::object (*left)(const Impl&, py::handle);
-  py::object (*right)(const Impl&, py::handle);
+  using Compute = Tensor (*)(const Tensor&, const Tensor&);
+  const char *ufunc, *name;
+  std::optional<Tensor> (*operand)(const Tensor&, py::handle);
+  Compute compute, rest = nullptr;  // what follows in a pair
+  bool swaps = true, changes = true;
 };
-template <Binary op>
-constexpr Operator arithmetic_operator(const char* ufunc, const char* method, const char* swapped_method) {
-  return {ufunc, method, swapped_method, arithmetic<op, false>, arithmetic<op, true>};
+template <auto op> Tensor computed(const Tensor& a, const Tensor& b) {
+  if constexpr (std::is_same_v<decltype(op), Binary>) return ops::binary(op, a, b);
+  else if constexpr (std::is_same_v<decltype(op), Bitwise>) return ops::bitwise(op, a, b);
+  else return ops::compare(op, a, b);
 }
+template <Binary op> std::optional<Tensor> operand_of(const Tensor& t, py::handle other) {
+  return operand(ops::name_of(op), t, other);
+}
+template <Compare op> constexpr Operator comparison(const char* ufunc, const char* name) {
+  return {ufunc, name, compared_operand, computed<op>, nullptr, false, false};
+}
+
 constexpr Operator kOperators[] = {
-    arithmetic_operator<Binary::add>("add", "__add__", "__radd__"),
-    arithmetic_operator<Binary::subtract>("subtract", "__sub__", "__rsub__"),
-    arithmetic_operator<Binary::multiply>("multiply", "__mul__", "__rmul__"),
-    arithmetic_operator<Binary::divide>("true_divide", "__truediv__", "__rtruediv__"),
-    arithmetic_operator<Binary::power>("power", "__pow__", "__rpow__"),
-    arithmetic_operator<Binary::floor_divide>("floor_divide", "__floordiv__", "__rfloordiv__"),
-    arithmetic_operator<Binary::remainder>("remainder", "__mod__", "__rmod__"),
-    {"divmod", "__divmod__", "__rdivmod__", quotient_and_rest<false>, quotient_and_rest<true>},
-    {"bitwise_and", "__and__", "__rand__", bits<Bitwise::bit_and>, bits<Bitwise::bit_and>},
-    {"bitwise_or", "__or__", "__ror__", bits<Bitwise::bit_or>, bits<Bitwise::bit_or>},
-    {"bitwise_xor", "__xor__", "__rxor__", bits<Bitwise::bit_xor>, bits<Bitwise::bit_xor>},
-    {"matmul", "__matmul__", "__rmatmul__", product<false>, product<true>},
-    {"equal", "__eq__", nullptr, comparison<Compare::equal>, comparison<Compare::equal>},
-    {"not_equal", "__ne__", nullptr, comparison<Compare::not_equal>, comparison<Compare::not_equal>},
-    {"less", "__lt__", nullptr, comparison<Compare::less>, comparison<Compare::greater>},
-    {"less_equal", "__le__", nullptr, comparison<Compare::less_equal>, comparison<Compare::greater_equal>},
-    {"greater", "__gt__", nullptr, comparison<Compare::greater>, comparison<Compare::less>},
-    {"greater_equal", "__ge__", nullptr, comparison<Compare::greater_equal>, comparison<Compare::less_equal>},
+    {"add", "add", operand_of<Binary::add>, computed<Binary::add>},
+    {"subtract", "sub", operand_of<Binary::subtract>, computed<Binary::subtract>},
+    {"multiply", "mul", operand_of<Binary::multiply>, computed<Binary::multiply>},
+    {"divide", "truediv", operand_of<Binary::divide>, computed<Binary::divide>},
+    {"power", "pow", operand_of<Binary::power>, computed<Binary::power>},
+    {"floor_divide", "floordiv", operand_of<Binary::floor_divide>, computed<Binary::floor_divide>},
+    {"remainder", "mod", operand_of<Binary::remainder>, computed<Binary::remainder>},
+    {"divmod", "divmod", operand_of<Binary::floor_divide>, computed<Binary::floor_divide>, computed<Binary::remainder>,
+     true, false},
+    {"bitwise_and", "and", bits_operand, computed<Bitwise::bit_and>},
+    {"bitwise_or", "or", bits_operand, computed<Bitwise::bit_or>},
+    {"bitwise_xor", "xor", bits_operand, computed<Bitwise::bit_xor>},
+    {"matmul", "matmul", [](const Tensor& t, py::handle other) { return operand("matmul", t, other); }, ops::matmul,
+     nullptr, true, false},
+    comparison<Compare::equal>("equal", "eq"),
+    comparison<Compare::not_equal>("not_equal", "ne"),
+    comparison<Compare::less>("less", "lt"),
+    comparison<Compare::less_equal>("less_equal", "le"),
+    comparison<Compare::greater>("greater", "gt"),
+    comparison<Compare::greater_equal>("greater_equal", "ge"),
 };
+
+// t op other, or other op t.
+template <bool swapped> py::object answer(const Operator& o, const Tensor& t, py::handle other) {
+  const std::optional<Tensor> found = o.operand(t, other);
+  if (!found) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  const Tensor &a = swapped ? *found : t, &b = swapped ? t : *found;
+  const auto run = [&](Operator::Compute f) { return py::cast(without_gil(work_of(a, b), [&] { return f(a, b); })); };
+  return o.rest == nullptr ? run(o.compute) : py::make_tuple(run(o.compute), run(o.rest));
+}
 
 const Operator* operator_of(py::handle ufunc) {
   static const auto* known = [] {
@@ -119,35 +106,24 @@ const Operator* operator_of(py::handle ufunc) {
 }  // namespace
 
 std::optional<Tensor> compared(Compare op, const Tensor& t, py::handle other) {
-  std::optional<Tensor> o;
-  if (!is_floating(t.dtype()) && PyLong_Check(other.ptr()) != 0) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(other.ptr(), &overflow);
-    if (overflow != 0) return beyond(op, t, overflow > 0);
-    o = Tensor(Array::full({}, DType::int64, value));
-  } else if (!is_floating(t.dtype()) && PyFloat_Check(other.ptr()) != 0) {
-    o = Tensor(Array::full({}, DType::float64, PyFloat_AS_DOUBLE(other.ptr())));  // float32 would round it
-  } else {
-    o = operand("compare", t, other);
-  }
-  if (!o) return {};
-  return without_gil(work_of(t, *o), [&] { return ops::compare(op, t, *o); });
+  const auto found = compared_operand(t, other);
+  if (!found) return {};
+  return without_gil(work_of(t, *found), [&] { return ops::compare(op, t, *found); });
 }
 
 py::object operator_call(py::handle ufunc, py::handle a, py::handle b) {
   const Operator* found = operator_of(ufunc);
   if (found == nullptr || !(is_tensor(a) || is_tensor(b))) return {};
-  return is_tensor(a) ? found->left(a.cast<Tensor>().impl(), b) : found->right(b.cast<Tensor>().impl(), a);
+  return is_tensor(a) ? answer<false>(*found, a.cast<Tensor>(), b) : answer<true>(*found, b.cast<Tensor>(), a);
 }
 
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
   if (is_tensor(other)) return other.cast<Tensor>();
   PyObject* p = other.ptr();
   if (PyLong_Check(p) != 0 && !is_floating(self.dtype())) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(p, &overflow);
-    if (overflow != 0) fail_overflow(operation, "int64", other);
-    return Tensor(Array::full({}, DType::int64, value));
+    const auto number = whole_number(other);
+    if (!number) fail_overflow(operation, "int64", other);
+    return Tensor(Array::full({}, DType::int64, *number));
   }
   if (PyFloat_Check(p) != 0 || PyLong_Check(p) != 0) return ops::scalar_like(self, double_from(operation, other));
   if (py::isinstance<py::str>(other) || other.is_none() || py::isinstance<py::dict>(other)) return {};
@@ -162,16 +138,23 @@ std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
 
 void def_operators(TensorClass& tensor) {
   for (const Operator& o : kOperators) {
-    tensor.def(o.method, o.left);
-    if (o.swapped_method != nullptr) tensor.def(o.swapped_method, o.right);
+    tensor.def(text("__", o.name, "__"),
+               [&o](const Tensor& t, py::handle other) { return answer<false>(o, t, other); });
+    if (o.swaps)
+      tensor.def(text("__r", o.name, "__"),
+                 [&o](const Tensor& t, py::handle other) { return answer<true>(o, t, other); });
+    if (o.changes)
+      tensor.def(text("__i", o.name, "__"), [&o](const py::object& self, py::handle other) {
+        return updated(o.ufunc, self, o.operand(self.cast<Tensor>(), other), o.compute);
+      });
   }
   op<Self>(tensor, "__invert__", ops::invert);
-  op<Self>(tensor, "__neg__", [](const Tensor& t) { return ops::unary(Unary::negate, t); });
+  op(tensor, "__neg__", [](Self t) { return ops::unary(Unary::negate, t); });
   op<Self>(tensor, "__pos__", ops::copy);
-  op<Self>(tensor, "__abs__", [](const Tensor& t) { return ops::unary(Unary::absolute, t); });
+  op(tensor, "__abs__", [](Self t) { return ops::unary(Unary::absolute, t); });
   // What np.ma's operators ask of the other operand before they convert it, which would lose the gradient.
-  tensor.def_property("_data", [](const Impl& impl) -> py::object {
-    if (grad_enabled() && Tensor(impl).requires_grad())
+  tensor.def_property("_data", [](const Tensor& t) -> py::object {
+    if (grad_enabled() && t.requires_grad())
       fail_type(
           "numpy.ma: the gradient would be lost because a masked array keeps none; fill() the array, or detach() "
           "the Tensor");
