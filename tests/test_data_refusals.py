@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from qkv import data
@@ -26,6 +27,19 @@ def test_what_batches_need_is_named():
         data.Batches([[1]], batch_size=1, pad_id="a")
     with pytest.raises(ValueError, match=r"pad: pad_id must be in \[-2\^63, 2\^63\)"):
         data.pad([[1], [1, 2]], pad_id=2**64)
+
+
+def test_columns_are_given_one_by_one():
+    """As one column a pair of arrays would be two rows, and pairs of sequences rows of two numbers each."""
+    x, y = np.ones((5, 3), np.float32), np.zeros((5, 3), np.float32)
+    with pytest.raises(TypeError, match=r"as in Batches\(x, y, batch_size=8\); got a tuple of arrays"):
+        data.Batches((x, y), batch_size=2)
+    for rows in (list(zip(x, y, strict=True)), list(zip(x, range(5), strict=True)), [([1, 2], [3])]):
+        with pytest.raises(TypeError, match=r"as in Batches\(\*zip\(\*rows\), batch_size=8\); got rows"):
+            data.Batches(rows, batch_size=2)
+    assert len(data.Batches(*zip(*zip(x, y, strict=True), strict=True), batch_size=2)) == 3
+    assert len(data.Batches([(1, 2), (3,)], batch_size=2)) == len(data.Batches([x, y], batch_size=2)) == 1
+    assert len(data.Batches((), batch_size=2)) == 0
 
 
 @pytest.mark.parametrize(

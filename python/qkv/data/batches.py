@@ -111,6 +111,8 @@ class Batches:
                 raise TypeError(
                     f"Batches: column {i} must be an array or a list of rows; got {shown(column)}"
                 )
+        if len(columns) == 1:
+            _refuse_pairs(columns[0])
         sizes = [len(column) for column in columns]
         if not columns or len(set(sizes)) != 1:
             raise ValueError(
@@ -191,6 +193,20 @@ class Epoch(Sequence[Any]):
         if owner.transform is None:
             return batch
         return owner.transform(batch, np.random.default_rng([owner.seed, self._number, place]))
+
+
+def _refuse_pairs(column: Any) -> None:
+    """Refuse ``(x, y)`` and a list of pairs, as other libraries take them: one column of these is something else."""
+    first = column[0] if isinstance(column, (list, tuple)) and column else None
+    if isinstance(column, tuple) and first is not None and all(map(is_array, column)):
+        got, spelling = "a tuple of arrays", "x, y"
+    elif isinstance(first, tuple) and not all(map(is_number, first)):
+        got, spelling = "rows that are tuples", "*zip(*rows)"
+    else:
+        return
+    raise TypeError(
+        f"Batches: columns must be given one by one, as in Batches({spelling}, batch_size=8); got {got}"
+    )
 
 
 def _column(column: Any, name: str) -> NDArray[Any] | Ragged:
