@@ -36,12 +36,14 @@ static inline Index query_position(const KeyRules& rules, Index batch, Index que
   return clamped(offset, -kFar, kFar) + query;
 }
 
+// How many keys behind its position a query may see: none in causal order, whatever the window; -1: unlimited.
+static inline Index keys_ahead(const KeyRules& rules) { return rules.causal ? 0 : rules.right; }
+
 // Of the keys [0, length) those for a query at a position. Both limits grow with the position.
 static inline KeyRange keys_at(const KeyRules& rules, Index position, Index length) {
   Index low = 0, high = length;
-  if (rules.causal) high = at_most(high, position + 1);
   if (rules.left >= 0) low = at_least(low, position - at_most(rules.left, kFar));
-  if (rules.right >= 0) high = at_most(high, position + at_most(rules.right, kFar) + 1);
+  if (keys_ahead(rules) >= 0) high = at_most(high, position + at_most(keys_ahead(rules), kFar) + 1);
   high = at_least(high, 0);
   return {at_most(low, high), high};
 }
@@ -58,7 +60,7 @@ static inline KeyRange keys_of(const KeyRules& rules, Index batch, Index query, 
 
 // Whether queries of one batch entry may see different keys.
 static inline bool differ_by_query(const KeyRules& rules) {
-  return rules.causal || rules.left >= 0 || rules.right >= 0 || (rules.valid_lens != nullptr && rules.valid_query != 0);
+  return rules.left >= 0 || keys_ahead(rules) >= 0 || (rules.valid_lens != nullptr && rules.valid_query != 0);
 }
 
 }  // namespace qkv::kernels

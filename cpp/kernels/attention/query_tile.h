@@ -25,8 +25,7 @@ constexpr Index kBlockKeys = 128;
 template <class T> inline Index key_step(const AttentionProblem<T>& p) {
   if (p.batch_invariant) return kBlockKeys;
   // With 16 registers the weights of all panels should leave room for keys and values in the first-level cache.
-  const bool causal = p.causal || p.right == 0;  // a window may say it, too: the same bits
-  const bool half = kFixedWidth && (causal || p.key_size * static_cast<Index>(sizeof(T)) > 256);
+  const bool half = kFixedWidth && (keys_ahead(p) == 0 || p.key_size * static_cast<Index>(sizeof(T)) > 256);
   const Index most = half ? kBlockKeys / 2 : kBlockKeys, steps = (p.keys + most - 1) / most;
   static_assert(kFormulaBlock % kBlockKeys == 0);
   if (p.formula != nullptr && p.formula->mask.count > 0) return most;  // so that a step lies in one block of its mask

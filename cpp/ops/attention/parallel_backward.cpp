@@ -22,9 +22,9 @@ template <class T> void row_delta(T* delta, const AttentionSaved<T>& saved, cons
 
 // How many keys a row may attend to at most.
 template <class T> Index longest_row(const AttentionProblem<T>& p) {
-  if (p.fill || p.left < 0 || (p.right < 0 && !p.causal)) return p.keys;
-  const Index left = kernels::at_most(p.left, p.keys), right = kernels::at_most(p.right, p.keys);
-  return kernels::at_most(left + 1 + (p.causal ? 0 : right), p.keys);
+  const Index ahead = kernels::keys_ahead(p);
+  if (p.fill || p.left < 0 || ahead < 0) return p.keys;
+  return kernels::at_most(kernels::at_most(p.left, p.keys) + 1 + kernels::at_most(ahead, p.keys), p.keys);
 }
 
 // The keys that rows [begin, end) of the heads that share keys may attend to, and some more.
