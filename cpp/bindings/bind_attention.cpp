@@ -1,7 +1,6 @@
 // scaled_dot_product_attention, whose options are those of a table, and additive attention.
 #include "bindings/attention_options.h"
 #include "bindings/bindings.h"
-#include "bindings/direct_call.h"
 #include "bindings/formula_source.h"
 #include "bindings/interpreter.h"
 #include "bindings/operation.h"
@@ -52,37 +51,7 @@ struct GivenOptions {
   }
 };
 
-// query, key and value with nothing or is_causal=True, where conversions would take longer than so little work. None of
-// it asks for an interrupt.
-template <bool derived> PyObject* attend_small(const direct::Given& given) {
-  constexpr Index kSmall = 4096;
-  const bool causal = given.count == 3 && given.names != nullptr && PyTuple_GET_SIZE(given.names) == 1 &&
-                      given.values[3] == Py_True &&
-                      PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(given.names, 0), "is_causal") == 0;
-  if (!causal && (given.count != 3 || given.names != nullptr)) return nullptr;
-  std::array<Tensor, 3> x;
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (derived) x[i] = direct::tensor_of(given.values[i]);
-    else if (py::type::handle_of(given.values[i]).is(py::type::of<TensorImpl>()))
-      x[i] = py::handle(given.values[i]).cast<Tensor>();
-    if (!x[i].defined() || !is_floating(x[i].dtype())) return nullptr;
-  }
-  if (x[0].numel() * count_of(x[1]) > kSmall) return nullptr;
-  ops::AttentionOptions o;
-  if (causal) o.causal = ops::Causal::upper_left;
-  const Tensor output = ops::attention(x[0], x[1], x[2], o).output;
-  return derived ? direct::result(output, given.entry.label) : py::cast(output).release().ptr();
-}
-
 }  // namespace
-
-const direct::Entry direct::kAttentionEntry{"qkv.attention.scaled_dot_product_attention", attend_small<false>};
-
-std::span<const direct::Entry> direct::attention_entries() {
-  static constexpr Entry all[] = {
-      {"scaled_dot_product_attention", attend_small<true>, "ScaledDotProductFlashAttentionForCpuBackward0"}};
-  return all;
-}
 
 void bind_attention(Functions& m) {
   std::string head = "scaled_dot_product_attention(query, key, value";

@@ -2,7 +2,7 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
-#include "bindings/direct_call.h"
+#include "bindings/derived_class.h"
 #include "bindings/interpreter.h"
 #include "bindings/options.h"
 #include "bindings/tensor_class.h"

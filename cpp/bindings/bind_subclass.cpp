@@ -5,8 +5,9 @@
 #include <string>
 
 #include "autograd/in_place.h"
+#include "autograd/strided.h"
 #include "bindings/bindings.h"
-#include "bindings/direct_call.h"
+#include "bindings/derived_class.h"
 #include "bindings/promotion.h"
 #include "bindings/tensor_class.h"
 #include "ops/ops.h"
@@ -128,11 +129,8 @@ void bind_subclass(Functions& m) {
     return now.node->name;
   });
   m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
-  m.def("direct_classes(classes)", [](const std::map<std::string, py::type>& given) {
-    for (const auto& [name, cls] : given)
-      (name == "tensor" ? direct::tensor_class : direct::class_named(name)) =
-          reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr());
-  });
+  m.def("derived_class(cls)",
+        [](const py::type& cls) { direct::tensor_class = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr()); });
   m.def("direct_dtype(double_precision)",
         [](bool double_precision) { direct::default_dtype = double_precision ? DType::float64 : DType::float32; });
   m.def("instance_of(cls, t)", [](const py::type& cls, const Tensor& t) {
@@ -162,6 +160,42 @@ void bind_subclass(Functions& m) {
     found.append(object_of(kind));
     return found;
   });
+  // PyTorch's, which NumPy has in no such form.
+  m.def("extreme(x, axis, keepdims, largest)", [](const Tensor& x, Index axis, bool keepdims, bool largest) {
+    return without_gil(x.numel(), [&] { return ops::extreme(x, axis, keepdims, largest); });
+  });
+  m.def("gather(operation, x, index, axis)", [](const std::string& operation, const Tensor& x, const Tensor& index,
+                                                Index axis) {
+    const Array places = packed(index.data());
+    return without_gil(places.numel(), [&] { return ops::gather({operation.c_str(), "index"}, x, places, axis); });
+  });
+  m.def("scatter(operation, x, index, values, axis, add, word='src')",
+        [](const std::string& operation, const Tensor& x, const Tensor& index, const Tensor& values, Index axis,
+           bool add, const std::string& word) {
+          const Array places = packed(index.data());
+          return without_gil(x.numel(), [&] {
+            return ops::scatter({operation.c_str(), "index", false, word.c_str()}, x, places, values, axis, add);
+          });
+        });
+  m.def("entries_along(index, x, axis)", [](const Tensor& index, const Tensor& x, Index axis) {
+    return Tensor(cloned(ops::entries_along(packed(index.data()), x.shape(), axis)));
+  });
+  m.def("replacement(t, value)", replacement);
+  // One number everywhere, also where several places are one in memory.
+  m.def("fill(t, value)",
+        [](const Tensor& t, const Tensor& value) { write(t.data(), ops::broadcast_to(value, t.shape()).data()); });
+  // In the memory of the array, where that can be.
+  m.def("shared(array)", [](const py::array& array) -> std::optional<Tensor> {
+    if (auto numbers = shared_with(array)) return Tensor(*std::move(numbers));
+    return {};
+  });
+  // What of numbers has no derivative: an error where one is asked for.
+  m.def("without_derivative(x, operands)", [](const Tensor& x, const Tensors& operands) {
+    if (!wants_gradient(operands)) return x;
+    return record(Array(x.data()), operands, [](const Tensor&, TensorGradients&) {
+      fail_runtime("backward: floor_divide has no derivative; detach() its operands, or its result");
+    });
+  });
   // A Tensor, an array or a number as a Tensor of a dtype; itself if it is one.
   m.def("cast(value, dtype)", [](py::handle value, py::handle dtype) {
     const direct::Operand operand = direct::operand_of(value.ptr());
@@ -171,15 +205,6 @@ void bind_subclass(Functions& m) {
     return py::reinterpret_steal<py::object>(direct::result(
         without_gil(operand.tensor.defined() ? operand.tensor.numel() : 1, [&] { return operand.in(kind); }),
         "ToCopyBackward0", kind));
-  });
-  // The core's answer, or None where the arguments are not such as it has one for.
-  m.def("answer", [](const py::args& args) {
-    const auto name = args[0].cast<std::string>();
-    const direct::Entry* entry = direct::entry_of(name);
-    if (entry == nullptr || direct::kinds().empty()) fail_value("answer: name must be an operation's; got ", name);
-    PyObject* const* values = PySequence_Fast_ITEMS(args.ptr()) + 1;
-    PyObject* found = entry->answer({values, static_cast<Py_ssize_t>(args.size()) - 1, nullptr, *entry});
-    return found == nullptr ? py::none() : py::reinterpret_steal<py::object>(found);
   });
   m.def("wrap(t, label='', dtype=None)", [](const Tensor& t, const std::string& label, py::handle dtype) {
     if (!label.empty()) direct::set_label(t, kept(label));

@@ -5,15 +5,15 @@
 #include <stdexcept>
 
 #include "autograd/strided.h"
-#include "bindings/direct_call.h"
+#include "bindings/derived_class.h"
 #include "bindings/tensor_class.h"
 #include "ops/integers.h"
 #include "ops/ops.h"
 
 namespace qkv::bindings::direct {
 
-std::vector<Kind>& kinds() {
-  static auto* all = new std::vector<Kind>;
+std::deque<Kind>& kinds() {
+  static auto* all = new std::deque<Kind>;
   return *all;
 }
 
@@ -66,11 +66,6 @@ const Kind* kind_named(PyObject* kind) {
   return found == kinds().end() ? nullptr : &*found;
 }
 
-const Kind* computed_kind(PyObject* kind) {
-  const Kind* found = kind_named(kind);
-  return found != nullptr && found->computed() ? found : nullptr;
-}
-
 const Kind& kind_of(PyObject* value, const Tensor& t) {
   if (t.dtype() == DType::int64 && tensor_of(value).defined())
     if (const Kind* narrow = kind_named(kind_of(value).ptr()); narrow != nullptr) return *narrow;
@@ -86,16 +81,6 @@ Operand operand_of(PyObject* value) {
   if (!py::isinstance<py::array>(value)) return {value, {}, &kind_of_number(value)};
   const Kind& kind = kind_of_array(py::reinterpret_borrow<py::array>(value));
   return {value, Tensor(copy_of(value, py::none(), "tensor")), &kind};
-}
-
-bool take(PyObject* value, Index, Operand& operand) {
-  if (value == nullptr) return false;
-  operand = operand_of(value);
-  return true;
-}
-
-bool take(PyObject* value, Index rank, Typed& own) {
-  return value != nullptr && is_tensor(value) && take(value, rank, static_cast<Operand&>(own));
 }
 
 Tensor Operand::in(const Kind& wanted) const {

@@ -1,9 +1,9 @@
 // dtypes of the class derived from Tensor, and PyTorch's rules for the dtype of a result.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "bindings/convert.h"
 #include "ops/ops.h"
@@ -30,17 +30,10 @@ struct Operand {
   Tensor in(const Kind& wanted) const;
 };
 
-// A Tensor with its dtype, as an argument of a call (direct_call.h).
-struct Typed : Operand {};
-bool take(PyObject* value, Index rank, Typed& own);
-// What arithmetic takes.
-bool take(PyObject* value, Index rank, Operand& operand);
-
-std::vector<Kind>& kinds();                 // all, which Python tells
-const Kind& default_kind();                 // of Python's floats
-const Kind& kind_of(DType core);            // of the same numbers
-const Kind* kind_named(PyObject* kind);     // null: no dtype of Python's
-const Kind* computed_kind(PyObject* kind);  // null: also of one that the core does not compute in
+std::deque<Kind>& kinds();               // all, which Python tells
+const Kind& default_kind();              // of Python's floats
+const Kind& kind_of(DType core);         // of the same numbers
+const Kind* kind_named(PyObject* kind);  // null: no dtype of Python's
 const Kind& kind_of(PyObject* value, const Tensor& t);
 Operand operand_of(PyObject* value);  // a TypeError for what arithmetic does not take
 // The one that holds the numbers of both.
@@ -52,7 +45,4 @@ Tensor cut(const Tensor& t, const Kind& kind);  // narrow ones to their width
 Tensor cast(const Tensor& t, const Kind& from, const Kind& to);
 // An object of the derived class that has the dtype.
 PyObject* result(const Tensor& t, const char* label, const Kind& kind);
-// a op b in the dtype that both have together.
-Operand compute(ops::Binary op, const Operand& a, const Operand& b);
-
 }  // namespace qkv::bindings::direct

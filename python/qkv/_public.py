@@ -4,14 +4,15 @@ functions refuse arguments in qkv's words.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterable
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _core
-from ._errors import plain, unknown_name
+from ._errors import plain, refusal, unknown_name
 
 
 def publish(module: str, submodules: Iterable[str] = ()) -> None:
@@ -47,14 +48,79 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
                     _explain_methods(cls)
 
 
+def explained(function: FunctionType) -> Any:
+    """Give the function; what is wrong with its arguments is put into words when a call has failed.
+
+    Parameters that its annotations call bool must be True or False.
+    """
+    flags = [
+        name
+        for name, kind in function.__annotations__.items()
+        if kind in ("bool", "bool | None") and name != "return"
+    ]
+    code = function.__code__
+    places = [
+        (code.co_varnames.index(name), name) for name in flags if name in code.co_varnames[: code.co_argcount]
+    ]
+
+    if not flags:
+
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            try:
+                return function(*args, **options)
+            except TypeError as error:
+                _refuse(function, args, options, error)
+
+        return call
+
+    @functools.wraps(function)
+    def call_with_flags(*args: Any, **options: Any) -> Any:
+        for place, name in places:
+            if place < len(args) and args[place].__class__ is not bool:
+                _check_flag(function, name, args[place])
+        for name in flags:
+            if name in options and options[name].__class__ is not bool:
+                _check_flag(function, name, options[name])
+        try:
+            return function(*args, **options)
+        except TypeError as error:
+            _refuse(function, args, options, error)
+
+    return call_with_flags
+
+
+def _refuse(
+    function: FunctionType, args: tuple[Any, ...], options: dict[str, Any], error: TypeError
+) -> NoReturn:
+    """Raise the error in words if no line of the function was reached, else as it is."""
+    if error.__traceback__.tb_next is not None:  # type: ignore[union-attr]
+        raise error
+    raise TypeError(refusal(function, args, tuple(options)) or str(error)) from None
+
+
+def _check_flag(function: FunctionType, name: str, value: Any) -> None:
+    try:
+        if value is None or (hasattr(type(value), "__bool__") and bool(value) in (True, False)):
+            return
+    except Exception:  # an array of several numbers
+        pass
+    operation = function.__qualname__
+    for own in (".__init__", ".__call__", ".forward"):
+        operation = operation.removesuffix(own)
+    raise TypeError(f"{operation}: {name} must be True or False; got {type(value).__name__}")
+
+
 def _published(function: FunctionType, home: ModuleType) -> Any:
     found = vars(home).get(function.__name__)
-    if getattr(found, "__wrapped__", None) is function:  # published by another module, too
+    if (
+        hasattr(function, "__wrapped__") or getattr(found, "__wrapped__", None) is function
+    ):  # published by another module, too
         return found
-    explained = _core.explained(function)
+    made = explained(function)
     if found is function:
-        setattr(home, function.__name__, explained)  # so that it can be pickled
-    return explained
+        setattr(home, function.__name__, made)  # so that it can be pickled
+    return made
 
 
 def of_core(cls: type) -> bool:
@@ -67,9 +133,9 @@ def _explain_methods(cls: type) -> None:
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
         if isinstance(value, FunctionType):
-            setattr(cls, name, _core.explained(value))
+            setattr(cls, name, value if hasattr(value, "__wrapped__") else explained(value))
         elif isinstance(value, (classmethod, staticmethod)) and isinstance(value.__func__, FunctionType):
-            setattr(cls, name, type(value)(_core.explained(value.__func__)))
+            setattr(cls, name, type(value)(explained(value.__func__)))
 
 
 def _elsewhere(module: str, name: str) -> str | None:

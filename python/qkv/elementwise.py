@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
+from ._operations import OPERATIONS
 
 __all__ = ["abs", "clip", "cos", "erf", "exp", "exp2", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
 
-def _unary(name: str, formula: str, example: str) -> Any:
-    compiled = getattr(_core, name)
+def _of_one(name: str, example: str) -> Any:
+    """A function of the table of operations."""
+    compiled, row = getattr(_core, name), OPERATIONS[name]
 
     def function(x: Any) -> Any:
         return compiled(x)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{formula}, element by element.
+    function.__doc__ = f"""{row.formula}, element by element.
 
     Parameters
     ----------
@@ -30,21 +32,19 @@ def _unary(name: str, formula: str, example: str) -> Any:
 
     Examples
     --------
-    {example}
+    >>> {example}
     """
     return function
 
 
-exp = _unary("exp", "Exponential ``e^x``", ">>> float(qkv.exp(0.0))\n    1.0")
-exp2 = _unary("exp2", "Power of two ``2^x``", ">>> float(qkv.exp2(3.0))\n    8.0")
-log = _unary("log", "Natural logarithm; -inf at 0, NaN below", ">>> float(qkv.log(1.0))\n    0.0")
-sqrt = _unary("sqrt", "Square root; NaN below 0", ">>> float(qkv.sqrt(4.0))\n    2.0")
-sin = _unary("sin", "Sine of an angle in radians", ">>> float(qkv.sin(0.0))\n    0.0")
-cos = _unary("cos", "Cosine of an angle in radians", ">>> float(qkv.cos(0.0))\n    1.0")
-erf = _unary(
-    "erf", "``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0", ">>> float(qkv.erf(0.0))\n    0.0"
-)
-abs = _unary("abs", "Absolute value; its gradient at 0 is 0", ">>> float(qkv.abs(-2.0))\n    2.0")
+exp = _of_one("exp", "float(qkv.exp(0.0))\n    1.0")
+exp2 = _of_one("exp2", "float(qkv.exp2(3.0))\n    8.0")
+log = _of_one("log", "float(qkv.log(1.0))\n    0.0")
+sqrt = _of_one("sqrt", "float(qkv.sqrt(4.0))\n    2.0")
+sin = _of_one("sin", "float(qkv.sin(0.0))\n    0.0")
+cos = _of_one("cos", "float(qkv.cos(0.0))\n    1.0")
+erf = _of_one("erf", "float(qkv.erf(0.0))\n    0.0")
+abs = _of_one("abs", "float(qkv.abs(-2.0))\n    2.0")
 
 
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import qkv
 from qkv._public import of_core
 
 from . import values
@@ -153,7 +154,7 @@ def _methods(cls: type) -> dict[str, tuple[Parameter, ...]]:
 def core_methods() -> dict[str, dict[str, tuple[Parameter, ...]]]:
     """Methods of the compiled classes, as the stub file has them; attributes count as methods without arguments."""
     core = importlib.import_module("qkv._core")
-    text = Path(core.__file__ or "").parent.joinpath("_core.pyi").read_text()
+    text = Path(qkv.__file__).parent.joinpath("_core.pyi").read_text()
     classes: dict[str, dict[str, tuple[Parameter, ...]]] = {}
     for node in ast.parse(text).body:
         if not isinstance(node, ast.ClassDef):

@@ -86,11 +86,13 @@ class Capture:
             return functools.partial(self(x.func), *map(self, x.args), **arguments)
         if isinstance(x, MethodType):
             return functools.partial(self(x.__func__), self(x.__self__))
+        if isinstance(getattr(x, "__wrapped__", None), FunctionType) and str(x.__module__).startswith(
+            "qkv"
+        ):  # a public function of qkv
+            return self(x.__wrapped__)
         if isinstance(x, FunctionType):
             home = (x.__module__ or "").partition(".")[0]
             return x if home in _LIBRARIES else self._function(x)
-        if isinstance(getattr(x, "__wrapped__", None), FunctionType):  # a public function of qkv
-            return self(x.__wrapped__)
         if isinstance(x, ModuleType):
             return x if x.__name__.partition(".")[0] in _LIBRARIES else _Seen(x, self)
         if isinstance(x, _CONTAINERS):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._operations import OPERATIONS
 from . import OPERATORS, UnsupportedError, array_ufunc, plain, records, tensors_in
 
 
@@ -21,14 +22,15 @@ def logaddexp(a: Any, b: Any) -> Any:
     return high + _core.softplus(_core.where(same, 0.0, low - high), 1.0)
 
 
-# Those that the core has under the same names, and others.
-_CORE = "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh maximum minimum fmod"
-CALLS: dict[Any, Callable[..., Any]] = {getattr(np, name): getattr(_core, name) for name in _CORE.split()}
+# Those of the table of operations, but for operators, which the core answers itself; and others.
+CALLS: dict[Any, Callable[..., Any]] = {
+    getattr(np, row.numpy): row.compute
+    for row in OPERATIONS.values()
+    if row.numpy and (getattr(np, row.numpy) not in OPERATORS)
+}
 CALLS |= {
-    np.negative: lambda x: -x,
     np.positive: lambda x: x.copy(),
     np.conjugate: lambda x: x,
-    np.absolute: _core.abs,
     np.fabs: _core.abs,
     np.square: lambda x: x * x,
     np.reciprocal: lambda x: 1 / x,

@@ -214,7 +214,7 @@ class NadarayaWatson:
                 f"NadarayaWatson: {(~reached).sum()} of {len(reached)} points have no training point in reach of the "
                 f"kernel with bandwidth {shown(self.bandwidth_)}; their predictions are NaN",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         if std is None or not return_std:
             return mean.reshape(shape)

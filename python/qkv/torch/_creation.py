@@ -133,7 +133,15 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
 @named("torch.from_numpy")
 def from_numpy(array: np.ndarray) -> Tensor:
     """A Tensor that shares an array's memory; read-only arrays and narrow dtypes are copied."""
-    return _core.answer("from_numpy", array)  # type: ignore[no-any-return]
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected an np.ndarray; got {shown(array)}")
+    if any(step < 0 for step in array.strides):
+        raise ValueError("from_numpy: strides must not be negative, as in PyTorch; copy the array first")
+    found = _core.shared(array)
+    if found is not None:
+        return wrap(found)
+    copied, kind = _core.promoted(array)
+    return wrap(copied, "", kind)
 
 
 def _new(cls: type[Tensor], *data, device=None):

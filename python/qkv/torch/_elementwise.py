@@ -19,7 +19,6 @@ bitwise_not: Booleans turned round; of integers ``-x - 1``.
 
 from __future__ import annotations
 
-import functools
 import operator
 
 import numpy as np
@@ -27,6 +26,7 @@ import numpy as np
 from .. import _core
 from .._errors import real, shown
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
+from ._views import define_views
 
 Number = (int, float, np.number, np.bool_)
 
@@ -53,22 +53,15 @@ def as_numbers(value) -> np.ndarray:
     return Core.numpy(value) if isinstance(value, Core) else np.asarray(real(value))
 
 
-def answered(name: str, *operands) -> Tensor:
-    """What the core computes in the dtype that the operands have together."""
-    result = _core.answer(name, *operands)
-    if result is None and name not in _SIGNS:
-        raise TypeError(f"{name}: input must be a Tensor; got {shown(operands[0])}")
-    if result is None:
-        words = "both must be Tensors or numbers, one a Tensor"
-        raise TypeError(f"input {_SIGNS[name]} other: {words}; got {' and '.join(map(shown, operands))}")
-    return result  # type: ignore[no-any-return]
+define_views()
+_quotient = FUNCTIONS["div"]
 
 
 @named("div divide true_divide")
 def div(input, other, *, rounding_mode: str | None = None) -> Tensor:
     """``input / other``; rounded down with "floor", towards 0 with "trunc"."""
     if rounding_mode is None:
-        return answered("div", input, other)
+        return _quotient(input, other)  # type: ignore[no-any-return]
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc'; got {shown(rounding_mode)}")
     floor = rounding_mode == "floor"
@@ -92,29 +85,24 @@ def _truth(name: str, *operands) -> Tensor:
     return getattr(operator, f"__{name}__")(*map(truth, operands))
 
 
-def _of_two(f, *words: str):
-    return lambda input, other: f(*words, input, other)
+def _logical(name: str):
+    return lambda input, other: _truth(name, input, other)
 
 
-def _scaled(alpha, x, other):
-    """``alpha x``, where `other` is the second operand."""
-    if isinstance(alpha, float) and _core.result_dtype(x, other).kind < 2:
-        raise RuntimeError(f"alpha must be an integer because the operands are; got {alpha}")
-    return x if alpha == 1 else x * alpha
+def _turned(x) -> Tensor:
+    if x.dtype.kind == 2:
+        raise TypeError(f"bitwise_not: input must hold booleans or integers; got {x.dtype}")
+    return wrap(Core.__invert__(x), "", x.dtype)
 
 
 _TABLE = {
-    "add": lambda input, other, *, alpha=1: answered("add", input, _scaled(alpha, other, input)),
-    "sub subtract": lambda input, other, *, alpha=1: answered("sub", input, _scaled(alpha, other, input)),
-    "torch.rsub": lambda input, other, *, alpha=1: answered("rsub", _scaled(alpha, input, other), other),
-    "pow": lambda input, exponent: answered("pow", input, exponent),
+    "torch.rsub": lambda input, other, *, alpha=1: wrap(
+        FUNCTIONS["sub"](other, input, alpha=alpha), "RsubBackward1"
+    ),
     "logical_not": lambda input: ~truth(input),
-    "bitwise_not": lambda input: answered("bitwise_not", input),
+    "bitwise_not": lambda input: _turned(as_tensor(input)),
 }
-_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_NAMES = "mul multiply, maximum, minimum, remainder, fmod, floor_divide, bitwise_and, bitwise_or, bitwise_xor"
-_TABLE |= {names: _of_two(answered, names.split()[0]) for names in (*_NAMES.split(", "), *_SIGNS)}
-_TABLE |= {f"logical_{name}": _of_two(_truth, name) for name in ("and", "or", "xor")}
+_TABLE |= {f"logical_{name}": _logical(name) for name in ("and", "or", "xor")}
 define(_TABLE)
 add, sub, mul = (FUNCTIONS[_name] for _name in ("add", "sub", "mul"))
 _METHODS = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}
@@ -130,14 +118,7 @@ def attach(name: str, f, swapped: bool = False) -> None:
             return NotImplemented
         return f(b, a) if swapped else f(a, b)
 
-    setattr(Tensor, f"__{name}__", _core.direct(f"__{name}__", operator))
+    setattr(Tensor, f"__{name}__", operator)
 
 
-for _name in (*OPERATORS, *_SIGNS):
-    attach(_name, OPERATORS.get(_name) or FUNCTIONS[_name])
-for _name, _f in OPERATORS.items():
-    attach(f"r{_name}", _f, swapped=True)
-# PyTorch computes a quotient of a number and a Tensor by the reciprocal, and names it so.
-for _name in ("rsub", "rtruediv"):
-    attach(_name, functools.partial(answered, f"__{_name}__"))
 Tensor.__pos__, Tensor.__invert__ = (lambda a: a), FUNCTIONS["bitwise_not"]

@@ -19,9 +19,8 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._elementwise import answered, as_numbers
-from ._reductions import told
-from ._shaping import along, axis_of
+from ._axes import along, axis_of
+from ._elementwise import as_numbers
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
 
@@ -39,29 +38,30 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
 
 _TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk", "median")}
 
-_core.direct_classes({name: _TYPES[name] for name in ("max", "min", "sort", "topk")})
-
 
 def _refuse_keepdim(name: str, keepdim) -> None:
     if keepdim:
         raise TypeError(f"{name}: dim must be given with keepdim; got {shown(keepdim)} alone")
 
 
-def _extreme(name: str, what: str) -> None:
+def _extreme(name: str, what: str, largest: bool, label: str) -> None:
     def extreme(input, dim=None, keepdim: bool = False, *, other=None):
         if isinstance(dim, Core) or other is not None:
-            return answered(f"{name}imum", input, other if other is not None else dim)
+            return FUNCTIONS[f"{name}imum"](input, other if other is not None else dim)
         if dim is None:
             _refuse_keepdim(name, keepdim)
-            return answered(name, input)
-        return answered(name, input, axis_of(dim, input.dim(), name), bool(keepdim))
+            return wrap(getattr(Core, name)(input), label.replace("0", "1"), input._kind)
+
+        axis = axis_of(dim, input.dim(), name)
+        values, places = along(_core.extreme, input, axis, bool(keepdim), largest)
+        return _TYPES[name]((wrap(values, label, input._kind), wrap(places)))
 
     extreme.__doc__ = f"The {what} number of all; with ``dim`` values and their numbers."
     named(name)(extreme)
 
 
-_extreme("max", "largest")
-_extreme("min", "smallest")
+_extreme("max", "largest", True, "MaxBackward0")
+_extreme("min", "smallest", False, "MinBackward0")
 
 
 # Orders.
@@ -71,7 +71,8 @@ _extreme("min", "smallest")
 def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest values along an axis, and their places."""
     axis = axis_of(dim, len(input.shape), "topk")
-    return answered("topk", input, operator.index(k), axis, bool(largest), bool(sorted))
+    values, places = along(lambda t, axis: _core.topk(t, operator.index(k), axis, bool(largest)), input, axis)
+    return _TYPES["topk"]((wrap(values, "TopkBackward0", input._kind), wrap(places)))
 
 
 @named("median")
@@ -126,14 +127,18 @@ def bincount(input, weights=None, minlength: int = 0) -> Tensor:
 
 
 def _ordered(name: str, t, dim, descending) -> Any:
-    return answered(name, t, axis_of(dim, len(t.shape), name), bool(descending))
+    x = t if name == "sort" else Core.detach(t)
+    values, places = along(
+        lambda t, axis: _core.sort(t, axis, bool(descending)), x, axis_of(dim, len(t.shape), name)
+    )
+    return (
+        wrap(places)
+        if name == "argsort"
+        else _TYPES["sort"]((wrap(values, "SortBackward0", t._kind), wrap(places)))
+    )
 
 
 _TABLE = {
-    "amax": told("amax", ()),
-    "amin": told("amin", ()),
-    "argmax": told("argmax"),
-    "argmin": told("argmin"),
     "sort": lambda input, dim=-1, descending=False, stable=False: _ordered("sort", input, dim, descending),
     "argsort": lambda input, dim=-1, descending=False, stable=False: _ordered(
         "argsort", input, dim, descending

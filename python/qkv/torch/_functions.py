@@ -20,7 +20,7 @@ from . import _dtypes
 from ._conversion import clone
 from ._dtypes import bool_
 from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
-from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
+from ._tensor import Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
 def floats(t) -> Tensor:
@@ -29,39 +29,24 @@ def floats(t) -> Tensor:
     return t if t.dtype.kind == 2 else cast(t, _dtypes.get_default_dtype())
 
 
-_FLOATING = "exp exp2 expm1 log log1p log2 log10 sqrt reciprocal sin cos tan sinh cosh tanh"
-_KEEPING = "negative absolute square"  # whole numbers stay whole
-_SHORT = {"negative": "neg", "absolute": "abs"}
-_LABELS = {"log1p": "Log1PBackward0", "square": "PowBackward0"}
-
-
-def _unary(names: tuple[str, ...], compute, convert) -> None:
-    label = _LABELS.get(names[0], f"{names[0].capitalize()}Backward0")
-
+def _unary(name: str, label: str, compute, convert) -> None:
     def f(input) -> Tensor:
         if isinstance(input, int | float):
-            raise TypeError(f"{names[0]}: input must be a Tensor; got {type(input).__name__}")
+            raise TypeError(f"{name}: input must be a Tensor; got {type(input).__name__}")
         x = convert(input)
         return wrap(compute(as_core(x)), label, x._kind)
 
-    f.__doc__ = f"``{names[0]}`` of each number."
-    named(" ".join(names))(f)
+    f.__doc__ = f"``{name}`` of each number."
+    named(name)(f)
 
 
-for _name in _FLOATING.split():
-    _unary((_name,), getattr(np, _name), floats)
-for _name in _KEEPING.split():
-    _unary((_SHORT.get(_name, _name), _name), getattr(np, _name), as_tensor)
-Tensor.__neg__, Tensor.__abs__ = FUNCTIONS["neg"], FUNCTIONS["abs"]
-_unary(("sigmoid",), _core.sigmoid, floats)
-_unary(("erf",), _core.erf, floats)
-_unary(("rsqrt",), lambda x: 1.0 / _core.sqrt(x), floats)
-_unary(("relu",), lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
-for _name in ("floor", "ceil", "trunc"):
-    _unary(
-        (_name,), lambda x, _f=getattr(_core, _name): _f(x) if x.dtype.kind == "f" else x.copy(), as_tensor
-    )
-_unary(("sign",), lambda x: _core.sign(x) if x.dtype.kind == "f" else np.sign(x.numpy()), as_tensor)
+_unary("reciprocal", "ReciprocalBackward0", np.reciprocal, floats)
+_unary("square", "PowBackward0", np.square, as_tensor)
+_unary("rsqrt", "RsqrtBackward0", lambda x: 1.0 / _core.sqrt(x), floats)
+_unary("relu", "ReluBackward0", lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
+_unary(
+    "sign", "SignBackward0", lambda x: _core.sign(x) if x.dtype.kind == "f" else np.sign(x.numpy()), as_tensor
+)
 
 
 @named("round")

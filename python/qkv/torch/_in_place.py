@@ -11,8 +11,8 @@ import inspect
 
 from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
-from ._change import in_place
-from ._elementwise import OPERATORS, attach
+from ._change import assign, before, in_place
+from ._elementwise import OPERATORS, attach, cast
 from ._tensor import Tensor, define, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
@@ -38,10 +38,28 @@ for _name, _f in OPERATORS.items():
     attach(f"i{_name}", _defined[_f.__name__])
 
 
+def _filled(name: str, t, value) -> Tensor:
+    _core.check_changeable(name, t)
+    number = cast(value, t.dtype)
+    if _core.grad_enabled() and (t.requires_grad or number.requires_grad):
+        return assign(
+            t, _core.replacement(t, number), "FillBackward0" if name == "fill_" else "ZeroBackward0", name
+        )
+    _core.fill(t, number)
+    return t
+
+
+def _copied(t, src) -> Tensor:
+    _core.check_changeable("copy_", t)
+    source = before(t, cast(src, t.dtype))
+    new = _core.replacement(before(t, t), source)
+    return assign(t, new, "CopyBackwards" if new.requires_grad else "", "copy_")
+
+
 define(
     {
-        ".fill_": lambda t, value: _core.answer("fill_", t, value),
-        ".zero_": lambda t: _core.answer("zero_", t),
-        ".copy_": lambda t, src, non_blocking=False: _core.answer("copy_", t, src),
+        ".fill_": lambda t, value: _filled("fill_", t, value),
+        ".zero_": lambda t: _filled("zero_", t, 0),
+        ".copy_": lambda t, src, non_blocking=False: _copied(t, src),
     }
 )

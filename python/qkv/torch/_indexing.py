@@ -20,9 +20,10 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._axes import axis_of
 from ._dtypes import bool_, int64
-from ._elementwise import answered, as_numbers, as_tensor, cast, is_operand
-from ._shaping import axis_of, sizes
+from ._elementwise import as_numbers, as_tensor, cast, is_operand
+from ._shaping import sizes
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
@@ -47,9 +48,22 @@ def _items(index) -> tuple[tuple[Any, ...], bool]:
 
 
 # By whole numbers and slices; of the core, which has the names of these views.
-_viewed = _core.direct(
-    "__getitem__", lambda t, items: wrap(Core.__getitem__(t, items), "SliceBackward0", t._kind)
-)
+def _viewed(t, items):
+    label = "Select" if items.__class__ is int else "Slice" if items.__class__ is slice else _label(items)
+    return wrap(Core.__getitem__(t, items), f"{label}Backward0", t._kind)
+
+
+def _label(items) -> str:
+    """What PyTorch calls a view: by its last item that selects."""
+    label = "Alias"
+    for place, item in enumerate(items):
+        if item is None:
+            label = "Unsqueeze"
+        elif item.__class__ is slice:
+            label = "Slice" if place == 0 or item != slice(None) else label
+        elif item is not Ellipsis:
+            label = "Select"
+    return label
 
 
 def _numbers_first(t, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -67,6 +81,10 @@ def _numbers_first(t, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
 
 
 def _get_item(t, index) -> Tensor:
+    if index.__class__ is int or (index.__class__ is slice and index.step is None):
+        return _viewed(t, index)
+    if index.__class__ is Tensor and index.dtype.kind < 2 and _core_shape(index):
+        return wrap(Core.__getitem__(t, index), "IndexBackward0", t._kind)
     items, advanced = _items(index)
     if not advanced:
         return _viewed(t, items)  # type: ignore[no-any-return]
@@ -82,8 +100,8 @@ def set_item(t, index, value) -> None:
     t._op = "IndexPutBackward0" if advanced else "CopySlices"
 
 
-Tensor.__getitem__ = _core.direct("__getitem__", _get_item)
-Tensor.__setitem__ = _core.direct("__setitem__", set_item)
+Tensor.__getitem__ = _get_item
+Tensor.__setitem__ = set_item
 
 
 def _at(t, dim, operation: str, item):
@@ -99,7 +117,16 @@ def _length(t, dim, operation: str) -> int:
 def narrow(input, dim: int, start, length: int) -> Tensor:
     """``length`` entries of an axis from ``start`` on."""
     axis = axis_of(dim, len(input.shape), "narrow")
-    return answered("narrow", input, axis, operator.index(start), operator.index(length))
+    size, first, count = (
+        input.shape[axis] if input.shape else 0,
+        operator.index(start),
+        operator.index(length),
+    )
+    begin = first + size if first < 0 else first
+    if begin < 0 or count < 0 or count > size - begin:
+        words = f"start and length must stay within the {size} entries of axis {axis}"
+        raise RuntimeError(f"narrow: {words}; got start {first}, length {count}")
+    return _at(input, axis, "narrow", slice(begin, begin + count))
 
 
 def renamed(t, op: str) -> Tensor:
@@ -134,8 +161,45 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _placed(name: str, t, dim, index, *values) -> Tensor:
-    """What the core picks or puts along an axis."""
-    return answered(name, t, operator.index(dim), index, *values)
+    """What the core picks or puts along an axis: entries by their numbers, or by an index of as many axes."""
+    t, entries, put = as_tensor(t), name.startswith("index_"), bool(values)
+    axis = axis_of(dim, len(_core_shape(t)), name)
+    if not isinstance(index, (Core, np.ndarray)):
+        raise TypeError(f"{name}: index must be a Tensor; got {shown(index)}")
+    index = _whole_numbers(index, name)
+    given = _core_shape(index)
+    if entries and len(given) > 1:
+        raise IndexError(f"{name}: index must have one axis; got shape {given}")
+    x = t if _core_shape(t) else Core.reshape(t, 1)
+    places = (
+        _core.entries_along(index, x, axis)
+        if entries
+        else index
+        if _core_shape(t)
+        else Core.reshape(index, -1)
+    )
+    if not put:
+        y, shape = _core.gather(name, x, places, axis), () if entries else given
+    else:
+        (value,), word = values, "source" if entries else "src"
+        number = name == "scatter" and not isinstance(value, Core)
+        if not number and not isinstance(value, Core):
+            raise TypeError(f"{name}: the values must be a Tensor; got {shown(value)}")
+        if not number and (kind := as_tensor(value).dtype) is not t.dtype:
+            raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
+        value = cast(value, t.dtype)
+        if not entries and not number and _core_shape(value) != given:
+            if len(_core_shape(value)) != len(given):
+                raise RuntimeError(
+                    f"{name}: src must have as many axes as index {given}; got {_core_shape(value)}"
+                )
+            value = Core.__getitem__(value, tuple(slice(0, n) for n in given))
+        y, shape = _core.scatter(name, x, places, value, axis, name.endswith("add"), word), ()
+    label = (
+        "".join(part.capitalize() for part in name.split("_"))
+        + f"Backward{int(put and name == 'scatter' and number)}"
+    )
+    return wrap(y if _core_shape(t) else Core.reshape(y, shape), label, t._kind)
 
 
 def _whole_numbers(index, operation: str):

@@ -14,12 +14,39 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._errors import shown
 from .._numpy import products
 from . import _reductions
-from ._elementwise import answered, cast
+from ._elementwise import cast
 from ._tensor import Core, Tensor, _core_shape, named, plain, wrap, wrap_array
 
-matmul = named("matmul")(lambda input, other: answered("matmul", input, other))
+_NAMES = {(1, 1): "Dot", (2, 1): "Mv", (2, 2): "Mm", (3, 3): "Bmm"}
+
+
+def _product(name: str, x, y, label: str = "") -> Tensor:
+    """Of Tensors of one dtype."""
+    for t in (x, y):
+        if not isinstance(t, Core):
+            raise TypeError(f"{name}: input and other must be Tensors; got {shown(t)}")
+    kind, other = x.dtype if isinstance(x, Tensor) else _core.result_dtype(x), _core.result_dtype(y)
+    if kind is not other:
+        raise RuntimeError(
+            f"expected both Tensors of a product to have the same dtype; got {kind} and {other}"
+        )
+    result = Core.__matmul__(x, y)
+    if not label:
+        ranks = len(_core_shape(x)), len(_core_shape(y))
+        label = (
+            f"{_NAMES[ranks]}Backward0"
+            if ranks in _NAMES and ranks != (3, 3)
+            else "SqueezeBackward4"
+            if 1 in ranks
+            else "UnsafeViewBackward0"
+        )
+    return wrap(result, label, kind if kind.narrow else None)
+
+
+matmul = named("matmul")(lambda input, other: _product("matmul", input, other))
 named("inner")(lambda input, other: matmul(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
 
 
@@ -27,13 +54,34 @@ def _operator(f):
     return lambda a, b: f(a, b) if isinstance(b, (Core, np.ndarray)) else NotImplemented
 
 
-Tensor.__matmul__ = _core.direct("__matmul__", _operator(matmul))
+Tensor.__matmul__ = _operator(matmul)
 Tensor.__rmatmul__ = _operator(lambda a, b: matmul(b, a))
+
+
+def _check_ranks(name: str, x, y) -> None:
+    a, b = ((_core_shape(t) if isinstance(t, Core) else ()) for t in (x, y))
+    wanted = _RANKS[name]
+    if (len(a), len(b)) != wanted or (wanted == (3, 3) and a[0] != b[0]):
+        raise RuntimeError(
+            f"{name}: input and other must have {wanted[0]} and {wanted[1]} axes and equal batches; got {a} and {b}"
+        )
+
+
+_RANKS = {
+    "mm": (2, 2),
+    "bmm": (3, 3),
+    "mv": (2, 1),
+    "dot": (1, 1),
+    "addmm": (2, 2),
+    "baddbmm": (3, 3),
+    "addmv": (2, 1),
+}
 
 
 def _of_ranks(name: str, what: str) -> None:
     def f(input, other, *, out_dtype=None) -> Tensor:
-        result = answered(name, input, other)
+        _check_ranks(name, input, other)
+        result = _product(name, input, other, f"{name.capitalize()}Backward0")
         return result if out_dtype is None else cast(result, out_dtype)
 
     f.__doc__ = what
@@ -57,7 +105,12 @@ def outer(input, vec2) -> Tensor:
 
 def _plus(name: str, what: str) -> None:
     def f(input, a, b, *, beta=1, alpha=1) -> Any:
-        return answered(name, input, a, b, beta, alpha)
+        _check_ranks(name, a, b)
+        product = _product(name, a, b)
+        product = product if alpha == 1 else product * alpha
+        total = (input if beta == 1 else input * beta) + product
+        total._op = f"{name.capitalize()}Backward0"
+        return total
 
     f.__doc__ = f"``beta input + alpha a @ b`` for {what}."
     named(name)(f)

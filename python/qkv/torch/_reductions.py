@@ -27,22 +27,13 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from .._numpy import norms
+from ._axes import along, axes_of, axis_of
 from ._conversion import clone
 from ._dtypes import computed, int64
-from ._elementwise import answered, as_numbers, as_tensor, cast, truth
+from ._elementwise import as_numbers, as_tensor, cast, truth
 from ._functions import floats
-from ._shaping import along, axis_of, cat
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap, wrap_array
-
-
-def axes_of(dim, t, operation: str) -> tuple[int, ...] | None:
-    """Axes counted from the front; None for all of them, and for those of a Tensor that has none."""
-    rank = len(_core_shape(t))
-    given = dim if isinstance(dim, (tuple, list)) else () if dim is None else (dim,)
-    axes = tuple(axis_of(one, rank, operation) for one in given)
-    if len({*axes}) < len(axes):
-        raise RuntimeError(f"{operation}: dim must name each axis once; got {shown(dim)}")
-    return axes if rank and axes else None
+from ._shaping import cat
+from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
 def floating(name: str, t, dtype=None) -> Tensor:
@@ -57,25 +48,6 @@ def _summed(name: str, t, dtype) -> Tensor:
     """In the dtype of a sum: whole numbers and booleans are added as int64."""
     t = as_tensor(t)
     return cast(t, computed(dtype, name)) if dtype is not None else cast(t, int64) if t.dtype.kind < 2 else t
-
-
-def _reduction(name: str, convert) -> Any:
-    def f(input, dim=None, keepdim=False, *, dtype=None):
-        if name == "prod" and isinstance(dim, (tuple, list)):
-            raise TypeError(f"prod: dim must be one axis; got {shown(dim)}")
-        axes: Any = axes_of(dim, input, name)
-        if name == "prod" and axes:
-            (axes,) = axes
-        t = convert(name, input, dtype)
-        return cast(answered(name, t, axes, bool(keepdim)), t.dtype)
-
-    return f
-
-
-def told(name: str, of_all: Any = None) -> Any:
-    return lambda input, dim=of_all, keepdim=False: answered(
-        name, input, axes_of(dim, input, name), bool(keepdim)
-    )
 
 
 @named("nansum")
@@ -156,11 +128,6 @@ def isclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: b
 
 
 _TABLE = {
-    "sum": _reduction("sum", _summed),
-    "mean": _reduction("mean", floating),
-    "prod": _reduction("prod", _summed),
-    "any": told("any"),
-    "all": told("all"),
     "nanmean": lambda input, dim=None, keepdim=False, *, dtype=None: (
         nansum(input, dim, keepdim, dtype=dtype)
         / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)

@@ -31,8 +31,9 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._axes import along, axis_of
 from ._dtypes import dtype
-from ._elementwise import answered, as_numbers
+from ._elementwise import as_numbers
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
 
 
@@ -45,24 +46,7 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(map(operator.index, given))
 
 
-def axis_of(dim, rank: int, operation: str) -> int:
-    """Count an axis from the front; of a Tensor that has none, 0 and -1 are legal."""
-    axis, size = operator.index(dim), max(rank, 1)
-    if not -size <= axis < size:
-        raise IndexError(
-            f"{operation}: dim must be from {-size} to {size - 1} because the Tensor has {rank} axes; got {axis}"
-        )
-    return axis % size
-
-
-def along(core, t, *args):
-    """What the core computes along axes; a Tensor without axes counts as one of size 1."""
-    if _core_shape(t):
-        return core(t, *args)
-    found = core(Core.reshape(t, 1), *args)
-    return (
-        tuple(Core.reshape(one, ()) for one in found) if isinstance(found, tuple) else Core.reshape(found, ())
-    )
+cat, stack = FUNCTIONS["cat"], FUNCTIONS["stack"]
 
 
 # Views.
@@ -73,10 +57,63 @@ def view(input, *size):
     """The same memory under another shape; a dtype is refused, as the core has no views of bytes."""
     if len(size) == 1 and isinstance(size[0], dtype):
         raise TypeError("view: shape must be sizes because qkv has no views of bytes; use to(dtype)")
-    return answered("view", input, sizes(size))
+    result = Core.reshape(input, sizes(size))
+    if _core.address(result) != _core.address(input):
+        raise RuntimeError(
+            "view: shape must keep axes that do not follow each other in memory apart; got "
+            f"{_core_shape(input)} with strides {_core.strides(input)}, to {_core_shape(result)}. Use .reshape(...) instead"
+        )
+    return result if result is input else wrap(result, "ViewBackward0", input._kind)
 
 
-reshape = named("reshape")(lambda input, *shape: answered("reshape", input, sizes(shape)))
+@named("reshape")
+def reshape(input, *shape):
+    """The same numbers under another shape; a view where strides allow it, else a copy."""
+    result = Core.reshape(input, sizes(shape))
+    if result is input:
+        return input
+    viewed = (
+        not result.requires_grad or _core.is_packed(input) or _core.address(result) == _core.address(input)
+    )
+    return wrap(result, "ViewBackward0" if viewed else "UnsafeViewBackward0", input._kind)
+
+
+@named("flatten")
+def flatten(input, start_dim: int = 0, end_dim: int = -1):
+    """Axes ``start_dim`` to ``end_dim`` as one."""
+    shape = _core_shape(input)
+    first, last = (axis_of(dim, len(shape), "flatten") for dim in (start_dim, end_dim))
+    if first > last:
+        raise RuntimeError(f"flatten: end_dim must not come before start_dim; got {start_dim} and {end_dim}")
+    return (
+        input
+        if shape and first == last
+        else reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+    )
+
+
+@named("t: T")
+def transposed(input):
+    """A matrix transposed; Tensors with fewer axes as they are."""
+    if len(_core_shape(input)) > 2:
+        raise RuntimeError(f"t: the Tensor must have at most 2 axes; got shape {_core_shape(input)}")
+    return Core.transpose(input) if len(_core_shape(input)) == 2 else input
+
+
+@named("squeeze")
+def squeeze(input, dim=None):
+    """Without the axes of size 1, or without one if its size is 1."""
+    shape = _core_shape(input)
+    several = isinstance(dim, (tuple, list))
+    gone = (
+        range(len(shape))
+        if dim is None
+        else [axis_of(one, len(shape), "squeeze") for one in (dim if several else [dim])]
+    )
+    result = Core.reshape(
+        input, tuple(size for axis, size in enumerate(shape) if size != 1 or axis not in gone)
+    )
+    return wrap(result, f"SqueezeBackward{0 if dim is None else 2 if several else 1}", input._kind)
 
 
 @named("unflatten")
@@ -95,7 +132,7 @@ def _matrix_transposed(t):
     return t.transpose(-2, -1)
 
 
-Tensor.T = property(_core.direct("T", lambda t: answered("T", t)))
+Tensor.T = property(lambda t: wrap(Core.transpose(t), "PermuteBackward0", t._kind))
 Tensor.mT = property(_matrix_transposed)
 
 
@@ -120,12 +157,6 @@ def unfold(input, dimension: int, size: int, step: int):
 
 
 # Joining and repeating.
-
-
-@named("torch.cat torch.concat torch.concatenate")
-def cat(tensors, dim: int = 0) -> Tensor:
-    """Join Tensors along an axis that they have."""
-    return answered("cat", tensors, operator.index(dim))
 
 
 @named("torch.hstack")
@@ -160,12 +191,9 @@ def repeat(input, *repeats):
 
 
 _TABLE = {
-    "flatten": lambda input, start_dim=0, end_dim=-1: answered(
-        "flatten", input, operator.index(start_dim), operator.index(end_dim)
+    "permute: Permute": lambda input, *dims: Core.transpose(
+        input, tuple(axis_of(dim, len(_core_shape(input)), "permute") for dim in sizes(dims))
     ),
-    "permute": lambda input, *dims: answered("permute", input, sizes(dims)),
-    "t": lambda input: answered("t", input),
-    "squeeze": lambda input, dim=None: answered("squeeze", input, dim),
     ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
     ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
     ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),
@@ -181,9 +209,7 @@ _TABLE = {
     ".expand_as": lambda input, other: expand(input, other.shape),
     "broadcast_to": lambda input, size: expand(input, size),
     "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(_core.flip(t, sizes(dims))), input),
-    "torch.stack": lambda tensors, dim=0: answered("stack", tensors, operator.index(dim)),
     "torch.vstack": lambda tensors: cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0),
     "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
 }
 define(_TABLE)
-stack = FUNCTIONS["stack"]

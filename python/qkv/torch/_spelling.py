@@ -32,30 +32,66 @@ def _spellings(name: str) -> dict[str, str]:
 _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 
 
-def spelled(name: str, f: Callable[..., Any], finish: Callable[[Any, Any, Any], Any]):
-    """Give the function for every spelling; ``finish(result, first argument, out)`` makes what it returns."""
-    parameters = list(inspect.signature(f).parameters.values())
-    known = {p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
-    first = parameters[0].name if parameters else ""
-    sizes = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), None)
-    others = {new: old for new, old in _spellings(name).items() if new not in known and old in known}
+def told(
+    name: str, f: Callable[..., Any], write: Callable[..., Any], finish: Any = None
+) -> Callable[..., Any]:
+    """Give the function, and ``finish(result, first argument)`` of its result.
+
+    What its arguments mean in other spellings, and the classes that errors have in PyTorch, are found when a call fails.
+    """
 
     @functools.wraps(f)
     def call(*args, **options):
-        out = None
-        if options:
-            for new in options.keys() & others.keys():
-                if others[new] in options:
-                    raise TypeError(f"{name}: {others[new]} must be given once; got {new}, too")
-                options[others[new]] = options.pop(new)
-            if not args and first in options:
-                args = (options.pop(first),)
-            if sizes in options:
-                args = (*args, options.pop(sizes))
-            out = options.pop("out", None)
-        return finish(answer(name, f, *args, **options), args[0] if args else None, out)
+        try:
+            return f(*args, **options)
+        except (TypeError, ValueError) as error:
+            failed = error
+        return _otherwise(name, f, args, options, failed, write)
 
-    return call
+    @functools.wraps(f)
+    def call_and_finish(*args, **options):
+        try:
+            return finish(f(*args, **options), args[0])
+        except (TypeError, ValueError, IndexError) as error:
+            failed = error
+        return _otherwise(name, f, args, options, failed, write, finish)
+
+    return call if finish is None else call_and_finish
+
+
+def _otherwise(
+    name: str, f: Any, args: Any, options: dict[str, Any], error: Any, write: Any, finish: Any = None
+):
+    """Call again with the names that the function has, unless the error is of its own."""
+    if isinstance(error, ValueError):
+        raise _in_torch(name, error) from None
+    signature = inspect.signature(f)
+    try:
+        signature.bind(*args, **options)
+        if args:
+            raise error
+    except TypeError as found:
+        if found is error:
+            raise
+    parameters = signature.parameters
+    known, first = [*parameters], next(iter(parameters), "")
+    sizes = next((p.name for p in parameters.values() if p.kind == p.VAR_POSITIONAL), None)
+    others = {new: old for new, old in _spellings(name).items() if new not in known and old in known}
+    given: dict[str, Any] = {}
+    for word, value in options.items():
+        meant = others.get(word, word)
+        if meant in given or (meant != word and meant in options):
+            raise TypeError(f"{name}: {meant} must be given once; got {word}, too")
+        if word != "out":
+            given[meant] = value
+    if not args and first in given and first != sizes:
+        args = (given.pop(first),)
+    if sizes in given:
+        args = (*args, given.pop(sizes))
+    result = answer(name, f, *args, **given)
+    result = result if finish is None else finish(result, args[0])
+    out = options.get("out")
+    return result if out is None else write(name, out, result)
 
 
 def answer(name: str, f: Callable[..., Any], *args, **options):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from ._dtypes import Size, dtype
 from ._node import Node
 from ._outside import lies_outside
 from ._printing import tensor_text
-from ._spelling import spelled
+from ._spelling import told
 
 Core: Any = _core.Tensor  # whose methods here have PyTorch's arguments
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,16 +44,16 @@ def named(words: str) -> Callable[[F], F]:
     names = [name.rpartition(".")[2] for name in text.split()]
     op = f"{label.strip()}Backward0" if label else ""
 
-    def finish(result, first, out):
-        if labelled and result is not first:
-            source = result if isinstance(result, Tensor) else first
-            result = wrap(result, op, getattr(source, "_kind", None))
-        return result if out is None else _written(names[0], out, result)
+    def finish(result, first):
+        if result is first:
+            return result
+        source = result if isinstance(result, Tensor) else first
+        return wrap(result, op, getattr(source, "_kind", None))
 
     def decorate(f: F) -> F:
         f.__name__ = f.__qualname__ = names[0]
         f.__doc__ = f.__doc__ or _documented(f, names[0])
-        made = {name: _core.direct(name, spelled(name, f, finish)) for name in names}
+        made = {name: told(name, f, _written, finish if labelled else None) for name in names}
         if text[0] != ".":
             FUNCTIONS.update(made)
         for name in names if not text.startswith("torch.") else ():
@@ -116,10 +115,8 @@ class Tensor(Core):
 
     # What it is.
 
-    dtype: Any = property(
-        _core.direct("dtype", lambda t: _core.result_dtype(t)), doc="``torch.float32``, ..."
-    )
-    shape: Size = property(_core.direct("shape", lambda t: Size(_core_shape(t))), doc="Sizes of the axes.")
+    dtype: Any = property(lambda t: _core.result_dtype(t), doc="``torch.float32``, ...")
+    shape: Size = property(lambda t: Size(_core_shape(t)), doc="Sizes of the axes.")
     device: Any = property(lambda t: _dtypes.CPU, doc='Always ``torch.device("cpu")``.')
     itemsize = property(lambda t: int(t.dtype.itemsize), doc="Bytes of one number.")
     is_cuda = property(lambda t: False, doc="Always False.")
@@ -190,9 +187,11 @@ class Tensor(Core):
     def __array_ufunc__(self, ufunc, how: str, *inputs, **options):
         return wrapped(getattr(ufunc, how)(*plain(inputs), **plain(options)))
 
-    @partial(_core.direct, "__len__")
     def __len__(self) -> int:
-        raise TypeError("len() of a 0-d tensor")
+        shape = _core_shape(self)
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Any]:
         if not _core_shape(self):
@@ -231,7 +230,7 @@ class Tensor(Core):
 
 
 Tensor.__module__ = "qkv.torch"
-_core.direct_classes({"tensor": Tensor, "shape": Size})
+_core.derived_class(Tensor)
 Tensor._result_class = Tensor
 
 

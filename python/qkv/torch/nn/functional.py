@@ -12,14 +12,14 @@ from ... import _core
 from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
+from .._axes import axis_of
 from .._change import assign
 from .._creation import ones
-from .._elementwise import answered, as_numbers
+from .._elementwise import as_numbers, as_tensor, cast
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
 from .._settings import arguments
-from .._shaping import axis_of
 from .._spelling import answer
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap
 from ._losses import (  # noqa: F401
@@ -49,14 +49,12 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> 
     >>> torch.nn.functional.softmax(torch.zeros(2), dim=-1)
     tensor([0.5000, 0.5000])
     """
-    x, axis = _numbers_and_axis("softmax", input, dim, dtype)
-    return wrap(_core.softmax(x, axis, 1.0), "SoftmaxBackward0")
+    return FUNCTIONS["softmax"](input, _usual(input) if dim is None else dim, dtype)  # type: ignore[no-any-return]
 
 
 def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """Logarithm of `softmax`."""
-    x, axis = _numbers_and_axis("log_softmax", input, dim, dtype)
-    return wrap(_core.log_softmax(x, axis, 1.0), "LogSoftmaxBackward0")
+    return FUNCTIONS["log_softmax"](input, _usual(input) if dim is None else dim, dtype)  # type: ignore[no-any-return]
 
 
 def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
@@ -64,11 +62,8 @@ def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> 
     return softmax(-input, dim, dtype=dtype)
 
 
-def _numbers_and_axis(operation: str, t, dim: int | None, kind) -> tuple[Tensor, int]:
-    rank = len(_core_shape(t))
-    if dim is None:
-        dim = 0 if rank in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
-    return floating(operation, t, kind), axis_of(dim, rank, operation)
+def _usual(t) -> int:
+    return 0 if len(_core_shape(t)) in (0, 1, 3) else 1  # PyTorch's old rule, which it warns of
 
 
 def relu(input, inplace: bool = False) -> Tensor:
@@ -109,12 +104,16 @@ def selu(input, inplace: bool = False) -> Tensor:
 
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
-    return answered("softplus", floats(input), beta, threshold)
+    x = floats(input)
+    if x.dtype is _dtypes.float32 and beta > 0 and threshold >= 20:  # it is x up to rounding there
+        return wrap(_core.softplus(x, beta), "SoftplusBackward0")
+    above = Core.__gt__(Core.__mul__(Core.detach(x), beta), threshold)
+    return wrap(_core.where(above, x, _core.softplus(x, beta)), "SoftplusBackward0")
 
 
 def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
-    return answered("logsigmoid", floats(input))
+    return wrap(Core.__neg__(_core.softplus(Core.__neg__(floats(input)), 1.0)), "LogSigmoidBackward0")
 
 
 def mish(input, inplace: bool = False) -> Tensor:
@@ -194,7 +193,11 @@ def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
 
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
-    return answer("one_hot", answered, "one_hot", tensor, num_classes)
+    if (kind := as_tensor(tensor).dtype).kind != 1:
+        raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {kind}")
+    if num_classes == -1 and not tensor.numel():
+        raise RuntimeError("one_hot: num_classes must be given because the Tensor is empty; got -1")
+    return wrap(answer("one_hot", _core.one_hot, tensor, None if num_classes == -1 else num_classes))
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5) -> Tensor:
@@ -242,7 +245,20 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
         raise NotImplementedError(f"pad: mode must be 'constant'; got {shown(mode)}")
-    return answered("pad", input, [one.__index__() for one in pad], mode, value)
+    given, shape = [one.__index__() for one in pad], _core_shape(input)
+    if len(given) % 2 or len(given) > 2 * len(shape):
+        raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(given)} numbers")
+    widths = [(0, 0)] * (len(shape) - len(given) // 2) + [*zip(given[-2::-2], given[::-2], strict=True)]
+    x, number = input, cast(0.0 if value is None else value, input.dtype)
+    if min(given, default=0) < 0:
+        x = input[
+            tuple(
+                slice(max(-a, 0), max(n - max(-b, 0), max(-a, 0)))
+                for (a, b), n in zip(widths, shape, strict=True)
+            )
+        ]
+    before, behind = (tuple(max(pair[i], 0) for pair in widths) for i in (0, 1))
+    return wrap(answer("pad", _core.pad, x, before, behind, number), "ConstantPadNdBackward0", input._kind)
 
 
 @arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
@@ -270,8 +286,6 @@ def scaled_dot_product_attention(
     return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
-named("softmax")(lambda input, dim, dtype=None: softmax(input, dim, dtype=dtype))
-named("log_softmax")(lambda input, dim, dtype=None: log_softmax(input, dim, dtype=dtype))
 named("torch.layer_norm")(layer_norm)
 
 
@@ -283,5 +297,3 @@ __all__ = sorted(
     for name, value in globals().items()
     if callable(value) and str(value.__module__).startswith("qkv.torch.nn") and not name.startswith("_")
 )
-# What the core answers itself begins there.
-globals().update({_name: _core.direct(_name, globals()[_name]) for _name in __all__})
