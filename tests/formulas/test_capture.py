@@ -14,12 +14,14 @@ import pytest
 import qkv
 import qkv.torch as torch
 from qkv import exp, where
+from qkv.masks import formulas
 from qkv.torch.nn import functional
 
 from . import cases
-from .cases import LK, H
+from .cases import LK, LQ, B, H
 
 TABLE = np.linspace(0.1, 1.0, LK)
+DOCUMENTS = np.arange(B * (LQ + LK)).reshape(B, -1) % 3
 NESTED = {"of": [(TABLE, 2.0)]}
 Pair = namedtuple("Pair", "table factor")
 
@@ -143,6 +145,23 @@ def test_arrays_are_found(name):
     wanted = cases.expected(q, k, v, lambda s, b, h, i, j: s * TABLE[j] ** 2)[0]
     tolerance = 1e-6 if name == "parameter" else 1e-13  # of float32
     np.testing.assert_allclose(np.asarray(qkv.tensor(found).detach()), wanted, atol=tolerance)
+
+
+SAME = formulas.documents(DOCUMENTS)
+
+
+@functools.wraps(SAME)
+def decorated(*where):
+    return ~SAME(*where)
+
+
+def test_a_function_that_decorates_one_of_qkv_is_called():
+    q, k, v = cases.inputs()
+    found, wanted = (
+        qkv.scaled_dot_product_attention(q, k, v, mask_mod=mask)
+        for mask in (decorated, lambda b, h, i, j: DOCUMENTS[b, i] != DOCUMENTS[b, j])
+    )
+    np.testing.assert_array_equal(found, wanted)
 
 
 CHOICES = {

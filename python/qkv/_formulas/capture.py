@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _public
 from .graph import Graph
 from .operations import SPELLINGS
 from .values import Symbol, call, captured, is_array
@@ -86,11 +86,9 @@ class Capture:
             return functools.partial(self(x.func), *map(self, x.args), **arguments)
         if isinstance(x, MethodType):
             return functools.partial(self(x.__func__), self(x.__self__))
-        if isinstance(getattr(x, "__wrapped__", None), FunctionType) and str(x.__module__).startswith(
-            "qkv"
-        ):  # a public function of qkv
-            return self(x.__wrapped__)
         if isinstance(x, FunctionType):
+            if x.__globals__ is _public.__dict__:  # the words for wrong arguments round a function of qkv
+                return self(x.__wrapped__)  # type: ignore[attr-defined]
             home = (x.__module__ or "").partition(".")[0]
             return x if home in _LIBRARIES else self._function(x)
         if isinstance(x, ModuleType):
