@@ -14,7 +14,6 @@ from qkv import cli
 COMMANDS = {
     "info": ["info"],
     "look": ["look", "w.npz"],
-    "plan": ["plan", "embed", "--lines", "10", "--ranks", "1"],
     "reproduce": ["reproduce", "--list"],
 }
 

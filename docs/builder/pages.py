@@ -159,7 +159,7 @@ def gather(folder: Path) -> None:
     """Fill an empty folder with the pages that Sphinx reads."""
     from qkv.reproduce import site
 
-    for name in ("conf.py", "attention.png", "distributed.png", "plan.png"):
+    for name in ("conf.py", "attention.png", "distributed.png"):
         shutil.copy(HERE / name, folder)
     for name in ("static", "templates"):
         shutil.copytree(HERE / name, folder / name)

@@ -1,7 +1,6 @@
 """The command line; each command imports what it needs when it is called."""
 
 import argparse
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +15,6 @@ FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError, MemoryErr
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
     _open_closed_streams()
-    if (sys.argv[1:] if arguments is None else arguments)[:1] == ["embed"]:
-        from . import distributed as distributed  # a wrong option of one rank ends the job
     options = _parser().parse_args(arguments)
     try:
         status = int(options.run(options))
@@ -58,13 +55,6 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be whole numbers with commas between; got {text!r}") from None
-
-
 # Arguments of commands: name, what stands for the value (nothing for a flag), meaning, and what else argparse is told.
 Argument = tuple[str, str | None, str, dict[str, Any]]
 REPRODUCE: list[Argument] = [
@@ -95,36 +85,6 @@ LOOK: list[Argument] = [
     ("--model", "PATH", "folder with the model and its tokenizer", {}),
     ("--target", "TEXT", "text that a decoder behind an encoder reads (default: what the model writes)", {}),
 ]
-AT_ONCE = "processes that work at once (default: one, one per core, twice as many)"
-MEASURE: list[Argument] = [
-    ("output", "FILE", "JSON file to write; under mpiexec one of rates, to which the network is added", {}),
-    ("--at-once", "N,...", AT_ONCE, {"type": _numbers}),
-    ("--threads", "N", "of each process (default: 1)", {"type": int, "default": 1}),
-    ("--quick", "", "take a tenth of the time, with more noise", {}),
-]
-NETWORKS = (
-    "here (one machine), ethernet-1, ethernet-10, ethernet-25, infiniband-hdr, '25 Gbit/s, 10 us', or measured; may be "
-    "given several times (default: measured, or else ethernet-25)"
-)
-RANKS = {"type": _numbers, "default": [2**i for i in range(11)]}
-JOB: list[Argument] = [
-    ("--ranks", "N,...", "default: 1,2,4, ... 1024", RANKS),
-    ("--network", "NET", NETWORKS, {"action": "append"}),
-    ("--per-machine", "N", "ranks of a machine (default: one per core)", {"type": int}),
-    ("--rates", "FILE", "of `qkv plan measure` (default: those in the documentation)", {}),
-    ("--plot", "FILE", "draw the curves, as .png, .svg or .pdf", {}),
-]
-# The jobs that `qkv plan` predicts: what they are, and options by the names of their fields.
-JOBS = {
-    "train": "training a causal language model, Trainer(comm=)",
-    "attention": "attention to a split sequence, distributed.attention",
-    "embed": "embedding a corpus, qkv embed",
-}
-PLANNED = {
-    "train": ("width", "heads", "layers", "vocabulary", "batch", "length"),
-    "attention": ("length", "heads", "features", "batch"),
-    "embed": ("lines", "length", "width", "heads", "layers", "inner", "vocabulary", "batch"),
-}
 
 
 def _add(
@@ -138,7 +98,7 @@ def _add(
     for argument, value, meaning, more in arguments:
         kind: dict[str, Any] = {"action": "store_true"} if value == "" else {"metavar": value}
         command.add_argument(argument, help=meaning, **kind, **more)
-    command.set_defaults(run=run, job=name)
+    command.set_defaults(run=run)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -169,76 +129,8 @@ def _parser() -> argparse.ArgumentParser:
         "of measures that can be sorted, and prints its name.",
         epilog="exit status: 0 written, 2 nothing was written",
     )
-    plan = commands.add_parser(
-        "plan",
-        help="predict time and memory of a job on many ranks",
-        description="Predicts what a job takes on any number of ranks, from rates that were measured on one machine, "
-        "and says where it stops scaling and why.",
-    )
-    kinds = plan.add_subparsers(title="jobs", metavar="JOB", required=True)
-    _add(
-        *(kinds, "measure", _measure, MEASURE),
-        help="measure the rates of this machine, in about a minute",
-        description="Measures the rates of this machine; under mpiexec on several machines, the network between them.",
-    )
-    for name, job in JOBS.items():
-        own: list[Argument] = [(f"--{field}", "N", "", {"type": int}) for field in PLANNED[name]]
-        if name == "attention":
-            own.append(("--bidirectional", "", "no causal mask", {}))
-        _add(kinds, name, _plan, own + JOB, help=job, description=f"Predicts {job}.")
     _add(commands, "info", _info, [], help="show instruction set, BLAS, threads and versions")
     return parser
-
-
-def _measure(options: argparse.Namespace) -> int:
-    from .distributed import is_main, plan, size
-
-    effort: dict[str, Any] = {"seconds": 0.005, "repeats": 2} if options.quick else {}
-    if size() > 1:
-        return _measure_network(options.output, effort, main=is_main())
-    rates = plan.measure(options.at_once, threads=options.threads, **effort)
-    rates.save(options.output)
-    print(f"{options.output}: {rates.machine['cpu']}, {', '.join(map(str, rates.pieces))} processes at once")
-    return 0
-
-
-def _measure_network(path: str, effort: dict[str, Any], *, main: bool) -> int:
-    from .distributed import plan
-
-    rates = plan.load_rates(path) if main else None
-    found = plan.measure_network(**effort)
-    if rates is not None:
-        network = {name: value for name, value in found._asdict().items() if name != "name"}
-        dataclasses.replace(rates, network=network).save(path)
-        print(
-            f"{path}: between machines {8 * found.bandwidth / 1e9:.3g} Gbit/s, {found.latency * 1e6:.3g} us, "
-            f"{found.hidden:.0%} hidden behind computing"
-        )
-    return 0
-
-
-def _plan(options: argparse.Namespace) -> int:
-    from .distributed import plan
-    from .distributed.plan import report
-
-    given = {name: value for name in PLANNED[options.job] if (value := getattr(options, name)) is not None}
-    if getattr(options, "bidirectional", False):
-        given["causal"] = False
-    job = {"train": plan.Train, "attention": plan.Attention, "embed": plan.Embed}[options.job](**given)
-    rates = plan.load_rates(options.rates)
-    usual = "ethernet-25" if rates.network is None else "measured"
-    networks, each = options.network or [usual], options.per_machine
-    curves = {}
-    for name in networks:
-        one = job.step(1, rates, name, each)
-        curves[name] = job.curve(options.ranks, rates, name, each)
-        if len(curves) > 1:
-            print()
-        print(report.heading(job, rates, name, each), report.table(curves[name], one), sep="\n")
-        print(report.verdict(job, rates, name, each))
-    if options.plot:
-        report.draw(options.plot, f"{job.name}: {job.step_is}", curves)
-    return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:

@@ -2,8 +2,8 @@
 
     cd tests && python -m ranks.kills --kills 30 --seed 1
 
-Each kill comes at a random moment after ranks are past their start. It takes one rank, which the message has to
-name, or all processes at once, as the end of a batch job or of the power does. What stands there in the end has to be
+Each kill comes at a random moment after ranks are past their start. It takes one rank, whose job the launcher
+ends, or all processes at once, as the end of a batch job or of the power does. What stands there in the end has to be
 what one undisturbed process gives: the curve and parameters of a training to rounding, a file of embeddings to the bit.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import os
 import random
-import re
 import signal
 import tempfile
 import time
@@ -68,11 +67,8 @@ class Killer:
                 kill(int(path.read_text(encoding="utf8")))
         else:
             kill(int(rank.read_text(encoding="utf8")))
-        status, output, errors = job.wait(60)
+        status, output, errors = job.wait(30)
         assert status != 0, f"{output}\n{errors}"
-        told = re.findall(r"^qkv: rank (\d+) of (\d+) .* was killed", errors, re.M)
-        if alone:
-            assert told == [(rank.name, str(self.ranks))], errors
         self.kills.append(f"rank {rank.name} of {self.ranks}" if alone else f"all {self.ranks}")
 
 

@@ -3,19 +3,15 @@
 ``mpiexec -n N python program.py`` starts N processes, the ranks of the job, which exchange messages through `mpi4py`
 (``pip install "qkv[distributed]" mpich``). :class:`qkv.training.Trainer` takes a communicator and shares each batch
 among its ranks; :func:`attention` and :class:`qkv.nn.MultiHeadAttention` attend to sequences of which each rank holds
-a part; ``qkv embed`` shares a file among them. From the first import of this module on, a rank that fails ends the job
-with one message. :mod:`plan` predicts what a job takes on any number of ranks. Without ``mpiexec`` there is one rank,
-and nothing here imports `mpi4py`.
+a part; ``qkv embed`` shares a file among them. From the first use of a communicator on, a rank that fails ends the job
+with one message. Without ``mpiexec`` there is one rank, and nothing here imports `mpi4py`.
 """
 
 from .._public import publish
-from . import failure as _failure
 from .attention import attention
 from .launch import is_main, rank, size
 from .positions import positions
 
-__all__ = ["attention", "is_main", "plan", "positions", "rank", "size"]
+__all__ = ["attention", "is_main", "positions", "rank", "size"]
 
-publish(__name__, ["plan"])
-
-_failure.start()
+publish(__name__)

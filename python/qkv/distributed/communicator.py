@@ -12,11 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import shown
-from . import failure
 from .agreed import agreed
-from .environment import launched
 from .launch import check_launcher
-from .waiting import wait
+from .waiting import wait, watch
 
 T = TypeVar("T")
 NAME, INLINE = 40, 208  # bytes of a record: what the rank does, and a value that is short enough
@@ -30,10 +28,9 @@ def check(comm: Any, operation: str) -> None:
 
     From then on a rank that fails ends the job.
     """
+    watch()
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or not isinstance(comm, mpi.Comm):
-        if launched():
-            failure.tell_once()
         raise TypeError(
             f"{operation}: comm must be an MPI communicator, such as mpi4py.MPI.COMM_WORLD, or None; got {shown(comm)}"
         )
@@ -43,7 +40,6 @@ def check(comm: Any, operation: str) -> None:
             f"{operation}: comm must be a communicator within one group that this rank belongs to; got {kind}"
         )
     check_launcher(mpi)
-    failure.watch(mpi.COMM_WORLD)
 
 
 class Ranks:

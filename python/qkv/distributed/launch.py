@@ -6,8 +6,8 @@ import importlib
 import sys
 from typing import Any
 
-from . import failure
 from .environment import launched, slurm_size, told_size
+from .waiting import watch
 
 INSTALL = 'pip install "qkv[distributed]" mpich'
 
@@ -27,7 +27,6 @@ def world() -> Any:
         check_launcher(None)
         return None
     if mpi is None:
-        failure.tell_once()
         try:
             mpi = importlib.import_module("mpi4py.MPI")
         except (ImportError, RuntimeError) as error:  # mpi4py without a library of MPI raises RuntimeError
@@ -36,7 +35,7 @@ def world() -> Any:
                 f"{INSTALL} ({' '.join(str(error).split())})"
             ) from error
     check_launcher(mpi)
-    failure.watch(mpi.COMM_WORLD)
+    watch()
     return mpi.COMM_WORLD
 
 

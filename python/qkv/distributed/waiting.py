@@ -1,12 +1,12 @@
 """Waiting for other ranks: the core is left to others, and a rank that will not come is named.
 
-A rank that waits hears from the sentinel of its machine which ranks have ended, and reads notes of other ranks. One
-that was kept waiting for `QKV_TIMEOUT` seconds asks the others by such notes; who does not answer is at work elsewhere,
-asleep or stopped, and the job ends with its name.
+A rank that was kept waiting for `QKV_TIMEOUT` seconds asks the others by notes; one that does not answer is at work
+elsewhere, asleep, stopped or at its end, and the job ends with its name.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -19,11 +19,10 @@ ASKS, WAITS = "asks", "waits"
 EAGER = 0.01  # seconds in which a message is looked for without a pause
 PAUSE = 0.001  # the longest pause between two looks, in seconds
 NOTES = 0.1  # seconds between two looks at notes
-GRACE = 2.0  # seconds in which what a rank sent before its end arrives, and in which ranks that wait answer
+GRACE = 2.0  # seconds in which ranks that wait answer
 PERIOD = 30.0  # seconds between two questions, in which every message has arrived
 DEFAULT = 600.0
 
-_ended: dict[int, float] = {}  # ranks of the world, and when this one heard of their end
 # To the last question of this rank: who waits, the how-manieth wait that is, and where.
 _answers: dict[int, str] = {}
 _questions = _waits = 0
@@ -61,15 +60,14 @@ def wait(done: Callable[[], bool], members: Callable[[], Sequence[int]], operati
             look = now + NOTES
 
 
-def hear_last() -> None:
-    """Read what has come at the end of this rank, so that MPI ends with nothing left."""
-    if _waits and _world() is not None:
-        _hear(None)
+def watch() -> None:
+    """From now on a failure of this rank that nobody catches ends the job."""
+    if failure.watch():
+        atexit.register(_hear)  # so that MPI ends with nothing left
 
 
 def _world() -> Any:
-    mpi = failure.running()
-    return None if mpi is None else mpi.COMM_WORLD
+    return failure.running().COMM_WORLD
 
 
 def _send(rank: int, *words: object) -> None:
@@ -77,13 +75,14 @@ def _send(rank: int, *words: object) -> None:
     _sending.append(_world().Isend(" ".join(map(str, words)).encode(), rank, TAG))
 
 
-def _hear(operation: str | None) -> None:
+def _hear(operation: str | None = None) -> None:
     """Read the notes that have come; answer those who ask if this rank waits."""
-    from mpi4py import MPI
-
-    world, status = MPI.COMM_WORLD, MPI.Status()
-    while world.Iprobe(MPI.ANY_SOURCE, TAG, status):
-        note, source = bytearray(status.Get_count(MPI.BYTE)), status.Get_source()
+    mpi = failure.running()
+    if mpi is None:
+        return
+    world, status = mpi.COMM_WORLD, mpi.Status()
+    while world.Iprobe(mpi.ANY_SOURCE, TAG, status):
+        note, source = bytearray(status.Get_count(mpi.BYTE)), status.Get_source()
         world.Recv(note, source, TAG)
         kind, _, rest = note.decode().partition(" ")
         if kind == ASKS and operation is not None:
@@ -105,13 +104,7 @@ class Watch:
         """Read the notes, and end the job if a rank that is waited for does not come."""
         global _questions
         _hear(self._operation)
-        now, me = time.monotonic(), _world().Get_rank()
-        for rank in failure.ended():
-            _ended.setdefault(rank, now)
-        if _ended:
-            ended = [rank for rank in self._members() if rank in _ended and now > _ended[rank] + GRACE]
-            if ended:
-                self._end(ended, "ended while", "waited", [me])
+        now, me, count = time.monotonic(), _world().Get_rank(), _world().Get_size()
         if now < self._next or self._limit == float("inf"):
             return
         others = [rank for rank in self._members() if rank != me]
@@ -127,22 +120,17 @@ class Watch:
         if now - self._asked < GRACE * (3 if absent and late and waiting[0] != me else 1):
             return
         if absent and late:
-            self._end(absent, "did not come while", f"waited {self._limit:g} s (QKV_TIMEOUT)", waiting)
+            missing = "".join(f" and rank {rank}" for rank in absent[1:])
+            who = " and ".join(f"rank {rank}" for rank in waiting)
+            failure.end_job(
+                f"rank {absent[0]} of {count}{missing} did not come while {who} waited {self._limit:g} s "
+                f"(QKV_TIMEOUT) for it in {self._operation}"
+            )
         where = {rank: answer.partition(" ")[2] for rank, answer in _answers.items()}
         if not absent and _answers == self._before and (late or set(where.values()) != {self._operation}):
             said = " and ".join(f"rank {rank} for it in {name}" for rank, name in sorted(where.items()))
             failure.end_job(
-                f"rank {me} of {_world().Get_size()} waits in {self._operation} for ranks that wait themselves, {said}"
+                f"rank {me} of {count} waits in {self._operation} for ranks that wait themselves, {said}"
             )
         self._before = {} if absent else dict(_answers)
         self._asked, self._next = 0.0, now + min(self._limit, PERIOD)
-
-    def _end(self, missing: Sequence[int], what: str, waited: str, waiting: Sequence[int]) -> None:
-        more = "".join(f" and rank {rank}" for rank in missing[1:])
-        who = " and ".join(f"rank {rank}" for rank in waiting)
-        failure.end_job(
-            f"rank {missing[0]} of {_world().Get_size()}{more} {what} {who} {waited} for it in {self._operation}"
-        )
-
-
-failure.at_end.append(hear_last)

@@ -2,8 +2,8 @@
 
 disturbed.py JOB RANK MOMENT KIND FOLDER
 
-MOMENT is `import` (before anything is called), `start` (of the job), `inside` (in the middle of it), `between` (two of
-its calls) or `evaluate`. What is a disagreement has no moment of its own.
+MOMENT is `import` (after a communicator was asked for), `start` (of the job), `inside` (in the middle of it),
+`between` (two of its calls) or `evaluate`. What is a disagreement has no moment of its own.
 """
 
 import ctypes
@@ -163,6 +163,7 @@ def embed(comm):
     sys.exit(status)
 
 
+distributed.rank()
 moment("import")
 if JOB == "raw":
     COMM.Barrier()
