@@ -180,3 +180,16 @@ def test_it_begins_with_a_communicator_of_several_ranks():
     for ranks in (1, 2):
         status, _, errors = Job(ranks, "-c", program).wait(60)
         assert status == 0, errors
+
+
+@needs_mpi
+@pytest.mark.parametrize("call", ["open('missing')", "raise SystemExit(3)", "exit(3)"])
+def test_mpi4py_ends_what_fails_before_a_communicator_is_asked_for(call, tmp_path):
+    program = tmp_path / "job.py"
+    program.write_text(
+        "from mpi4py import MPI\nfrom qkv import distributed\n"
+        f"if MPI.COMM_WORLD.rank == 1:\n    {call}\ndistributed.rank()\nMPI.COMM_WORLD.Barrier()\n"
+    )
+    status, _, errors = Job(3, "-m", "mpi4py", str(program)).wait(30)
+    assert status != 0
+    assert lines_of(errors) == []
