@@ -74,5 +74,5 @@ def test_an_array_cannot_hold_code(tmp_path):
             return eval, ("1 + 1",)
 
     content = pickle.dumps(np.array([Harm()], dtype=object), 4)
-    with pytest.raises(pickle.UnpicklingError, match=r"got builtins\.eval"):
+    with pytest.raises(pickle.UnpicklingError, match=r"^load: the file must hold Tensors"):
         torch.load(io.BytesIO(content))

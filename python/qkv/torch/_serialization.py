@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 from pathlib import Path
 
 from .. import _atomic
-from ._dtypes import ALL
 from ._tensor import FUNCTIONS
-
-# What a file may hold without `weights_only=False`: data, no code of anybody. Exactly these pairs: an attribute of a
-# module may lead to any other module ("np.os.system").
-_LEGAL = {
-    "collections": "OrderedDict defaultdict",
-    "builtins": "set dict",
-    "qkv.torch": "Tensor",
-    "qkv.torch._tensor": "restored",
-    "qkv.torch.nn.parameter": "Parameter Buffer",
-    "qkv.torch._dtypes": " ".join(["Size", "named", *ALL]),  # earlier versions stored dtypes by their names
-    "numpy": "ndarray dtype",
-    **dict.fromkeys(("numpy.core.multiarray", "numpy._core.multiarray"), "_reconstruct"),
-    **dict.fromkeys(("numpy.core.numeric", "numpy._core.numeric"), "_frombuffer"),
-}
-
-
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str):
-        if name in _LEGAL.get(module, "").split():
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(
-            f"load: the file must hold Tensors, numbers, strings and lists or dicts of them; got {module}.{name}. "
-            "weights_only=False runs the code of whoever wrote the file"
-        )
+from ._unpickler import read
 
 
 def save(obj, f, pickle_protocol: int = 4, **options) -> None:
@@ -64,7 +39,7 @@ def load(f, map_location=None, *, weights_only: bool = True, **options):
             "load: f must be a file that qkv.torch.save wrote; got one of PyTorch's, which safetensors or "
             "numpy.savez can hand over"
         )
-    return _Reader(io.BytesIO(content)).load() if weights_only else pickle.loads(content)
+    return read(content) if weights_only else pickle.loads(content)
 
 
 FUNCTIONS.update(save=save, load=load)
