@@ -281,12 +281,33 @@ def test_rules_of_vocabularies(tmp_path):
         ({"tokens": [1, 2]}, r"must hold tokenizer\.ggml\.tokens and merges of them; "),
         ({"merges": ["a x"]}, r"must hold tokenizer\.ggml\.tokens and merges of them; .*out of vocabulary"),
         ({"merges": 3}, r"must hold tokenizer\.ggml\.tokens and merges of them; "),
+        (  # of this the library panics
+            {"tokens": ["a", "b", ""], "merges": ["a b"], "token_type": [1] * 3},
+            r"must hold tokenizer\.ggml\.tokens and merges of them; range end index",
+        ),
         ({"eos_token_id": "</s>"}, r"tokenizer\.ggml\.eos_token_id must be a whole number, .*; got '</s>'"),
     ],
 )
 def test_vocabularies_that_are_refused(tmp_path, facts, message):
     with pytest.raises(ValueError, match=message):
         models.Tokenizer.from_pretrained(letters_file(tmp_path, **facts))
+
+
+@pytest.mark.parametrize("word", ["$A", "$B:9", "$0", "<s>:7", "bos", ""])
+def test_the_first_token_may_have_any_name(tmp_path, word):
+    """None means the text itself, a second text or a type of tokens, as it would in the library's templates."""
+    words = ["a", "b", "ab", word, "</s>"]
+    facts = {
+        "tokens": words,
+        "merges": ["a b"],
+        "token_type": [1, 1, 1, 3, 3],
+        "bos_token_id": 3,
+        "eos_token_id": 4,
+    }
+    path = letters_file(tmp_path, **facts, add_bos_token=True, add_eos_token=True)
+    tokenizer = models.Tokenizer.from_pretrained(path)
+    assert tokenizer.encode("ab") == [3, 2, 4]
+    assert tokenizer.encode(["a", "ab"], 3) == [[3, 0, 4], [3, 2, 4]]
 
 
 def test_ends_of_turns_end_texts(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .gguf_reader import GgufFile
 from .gguf_rotary import rope_scaling
+from .tokenizer_files import errors_as
 
 # The architectures of GGUF that are read, with Hugging Face's classes, and whether rotary pairs are neighbours there.
 ARCHITECTURES = {
@@ -138,6 +139,21 @@ SPLITS = {"llama-bpe": LLAMA_WORDS, "qwen2": LLAMA_WORDS.replace("{1,3}", "")}
 CONTROL, OWN = 3, 4  # types of tokens that no text is cut through
 
 
+def _set_parts(made: Any, library: Any, split: str | None) -> None:
+    """Cut texts as the rule of that name does."""
+    parts = library.pre_tokenizers
+    if split == "qwen2":
+        made.normalizer = library.normalizers.NFC()
+    if split in SPLITS:
+        first = parts.Split(library.Regex(SPLITS[split]), "isolated")
+        made.pre_tokenizer = parts.Sequence([first, parts.ByteLevel(add_prefix_space=False, use_regex=False)])
+    elif split == "smollm":
+        made.pre_tokenizer = parts.Sequence([parts.Digits(True), parts.ByteLevel(add_prefix_space=False)])
+    else:
+        made.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
+    made.decoder = library.decoders.ByteLevel()
+
+
 def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     """Make a tokenizer of a GGUF file's vocabulary, and give what else it says of texts."""
     file = GgufFile(path)
@@ -152,29 +168,15 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     if not words or merges is None:
         raise ValueError(f"{path}: must hold tokenizer.ggml.tokens and merges; there are none")
     of_llama = split == "llama-bpe"  # whose vocabulary holds words that no merges lead to
-    try:
+    with errors_as(f"{path}: must hold tokenizer.ggml.tokens and merges of them"):
         vocabulary = {word: number for number, word in enumerate(words)}
         pairs = [tuple(pair.split(" ", 1)) for pair in merges]
         model = library.models.BPE(vocabulary, pairs, fuse_unk=False, ignore_merges=of_llama)
-    except Exception as error:  # bare ones of the library
-        raise ValueError(
-            f"{path}: must hold tokenizer.ggml.tokens and merges of them; {str(error).splitlines()[0]}"
-        ) from None
-    made = library.Tokenizer(model)
-    if split == "qwen2":
-        made.normalizer = library.normalizers.NFC()
-    parts = library.pre_tokenizers
-    if split in SPLITS:
-        first = parts.Split(library.Regex(SPLITS[split]), "isolated")
-        made.pre_tokenizer = parts.Sequence([first, parts.ByteLevel(add_prefix_space=False, use_regex=False)])
-    elif split == "smollm":
-        made.pre_tokenizer = parts.Sequence([parts.Digits(True), parts.ByteLevel(add_prefix_space=False)])
-    else:
-        made.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
-    made.decoder = library.decoders.ByteLevel()
-    types = types if isinstance(types, list) else []
-    made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
-    made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])
+        made = library.Tokenizer(model)
+        _set_parts(made, library, split)
+        types = types if isinstance(types, list) else []
+        made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
+        made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])
     names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     ids = {ours: _id(file, theirs) for ours, theirs in names.items()}
     special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
@@ -183,13 +185,17 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
         "general.architecture",
     )
     before = of_llama if before is None else before  # as llama.cpp
-    first = [special["bos_token"]] if before and "bos_token" in special else []
-    last = [special["eos_token"]] if behind and "eos_token" in special else []
+    first = ["bos"] if before and "bos_token" in special else []
+    last = ["eos"] if behind and "eos_token" in special else []
     if first or last:
+        # Under names of our own: "$A" as the name of a token would mean the text itself.
+        tokens = [(name, special[f"{name}_token"]) for name in {*first, *last}]
         made.post_processor = library.processors.TemplateProcessing(
             single=[*first, "$A", *last],
             pair=[*first, "$A", *last, *first, "$B", *last],
-            special_tokens=[(word, vocabulary[word]) for word in {*first, *last}],
+            special_tokens=[
+                {"id": name, "ids": [vocabulary[word]], "tokens": [word]} for name, word in tokens
+            ],
         )
     [length] = file.said(f"{architecture}.context_length")
     return made, {

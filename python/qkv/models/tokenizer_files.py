@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,23 @@ def library() -> Any:
     return tokenizers
 
 
+@contextmanager
+def errors_as(words: str) -> Iterator[None]:
+    """Raise a ValueError of these words for what the package raises: bare exceptions, and panics, which are none."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, ImportError, MemoryError):
+        raise
+    except BaseException as error:
+        raise ValueError(f"{words}; {' '.join(str(error).splitlines()[:1])}") from None
+
+
 def from_json(path: Path) -> Any:
     """Read a tokenizer as the package writes it."""
     if path.stat().st_size > LARGEST_JSON:
         raise ValueError(f"{path}: must be at most {LARGEST_JSON} bytes of JSON; got {path.stat().st_size}")
-    try:
+    with errors_as(f"{path}: must hold a tokenizer"):
         return library().Tokenizer.from_file(str(path))
-    except ImportError:
-        raise
-    except BaseException as error:  # the library raises bare exceptions, and its panics are BaseExceptions
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            raise
-        raise ValueError(f"{path}: must hold a tokenizer; {error}") from None
 
 
 def from_words(path: Path, settings: dict[str, Any]) -> Any:
@@ -47,7 +54,13 @@ def from_words(path: Path, settings: dict[str, Any]) -> Any:
     missing = [names[kind] for kind in ("unk", "sep", "cls") if names[kind] not in numbers]
     if missing:
         raise ValueError(f"{path}: must hold the words of BERT's vocabulary; missing: {', '.join(missing)}")
-    parts = library()
+    with errors_as(f"{path}: must hold the words of BERT's vocabulary"):
+        made = _of_words(library(), numbers, names, settings)
+    _add_tokens(made, path, settings)
+    return made
+
+
+def _of_words(parts: Any, numbers: dict[str, int], names: dict[str, str], settings: dict[str, Any]) -> Any:
     lower = bool(settings.get("do_lower_case", True))
     accents = settings.get("strip_accents")
     made = parts.Tokenizer(parts.models.WordPiece(numbers, unk_token=names["unk"]))
@@ -62,7 +75,6 @@ def from_words(path: Path, settings: dict[str, Any]) -> Any:
     )
     made.decoder = parts.decoders.WordPiece()
     made.add_special_tokens([name for name in names.values() if name in numbers])
-    _add_tokens(made, path, settings)
     return made
 
 
@@ -81,8 +93,9 @@ def _add_tokens(made: Any, path: Path, settings: dict[str, Any]) -> None:
                 f"{path}: must stand beside added tokens with ids and contents; got {number[:100]!r}"
             )
         given = {name: entry[name] for name in OPTIONS if isinstance(entry.get(name), bool)}
-        token = library().AddedToken(word, **given)
-        (made.add_special_tokens if given.get("special") else made.add_tokens)([token])
+        with errors_as(f"{path}: must have added tokens beside it that the words allow"):
+            token = library().AddedToken(word, **given)
+            (made.add_special_tokens if given.get("special") else made.add_tokens)([token])
         if made.token_to_id(word) != int(number):
             raise ValueError(
                 f"{path}: must hold the words before the added token {word[:100]!r} = {number}; "

@@ -15,7 +15,7 @@ from .._errors import integer_of, shown
 from .chat import rendered, special_tokens, template_of
 from .files import checked_folder, optional_json
 from .gguf_files import tokenizer_of
-from .tokenizer_files import from_json, from_words, library
+from .tokenizer_files import errors_as, from_json, from_words, library
 
 LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
 HALVES = re.compile("[\ud800-\udfff]")  # of characters beyond 16 bits, alone
@@ -145,20 +145,20 @@ class Tokenizer:
             return self.encode([texts], max_length)[0]
         sentences = checked_texts("encode", texts)
         tokenizer, whole = self.tokenizer, max_length is None
-        around = tokenizer.num_special_tokens_to_add(is_pair=False)
+        with errors_as("encode: the tokenizer must know what is around a text"):
+            around = tokenizer.num_special_tokens_to_add(is_pair=False)
         if max_length is not None and integer_of("encode", "max_length", max_length) < around:
             raise ValueError(
                 f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
             )
-        try:
+        # A vocabulary may lack the word for unknown ones, say.
+        with errors_as("encode: the tokenizer must have a number for every text"):
             encodings = tokenizer.encode_batch_fast(sentences, add_special_tokens=whole)
             if max_length is not None:  # the library would keep the length where other threads see it
                 for encoding in encodings:
                     encoding.truncate(max_length - around)
                 encodings = [tokenizer.post_process(encoding) for encoding in encodings]
             return [encoding.ids for encoding in encodings]
-        except Exception as error:  # bare ones, for a vocabulary without the word for unknown ones, say
-            raise ValueError(f"encode: the tokenizer must have a number for every text; {error}") from None
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
@@ -231,7 +231,8 @@ class Tokenizer:
         """
         _check_text("words", text)
         self.encode(text)  # refuses what has no number
-        return list(self.tokenizer.encode(text).word_ids)
+        with errors_as("words: the tokenizer must cut every text"):
+            return list(self.tokenizer.encode(text).word_ids)
 
     @overload
     def apply_chat_template(
@@ -290,7 +291,8 @@ class Tokenizer:
         if not tokenize:
             return text
         checked_texts("apply_chat_template", [text])
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        with errors_as("apply_chat_template: the tokenizer must have a number for every text"):
+            return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _of_bytes(self) -> bool:
         decoder = self.tokenizer.decoder
@@ -321,7 +323,8 @@ class Tokenizer:
         numbers = _numbers(ids)
         if numbers is None:
             raise TypeError(f"decode: ids must be a row of whole numbers, 0 or more; got {shown(ids)}")
-        return str(self.tokenizer.decode(numbers))
+        with errors_as("decode: the tokenizer must make a text of its numbers"):
+            return str(self.tokenizer.decode(numbers))
 
 
 def _numbers(ids: Any) -> list[int] | None:
