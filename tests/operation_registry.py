@@ -190,8 +190,9 @@ FUSED = {
     "linear": (lambda x, w, b: _core.linear(x, w, b), A, normal(2, 5), normal(2)),
     "embedding": (lambda w: _core.embedding(w, np.array([[0, 2], [2, 2]]), None) ** 2, A),
     "dropout": (lambda x: _core.dropout_with_mask(x * x, A > 0, 0.5), A),
+    "lstm step": (lambda x, y, c: _core.lstm_step(x, y, c), normal(3, 8), normal(3, 8), normal(3, 2)),
     "gru": (
-        lambda x, h, u, v, b, c: _core.gru_layer(x, h, u, v, b, c),
+        lambda x, h, u, v, b, c: _core.gru_layer(x, h, h.shape[-1], u, v, b, c),
         normal(2, 3, 5),
         normal(2, 4),
         normal(12, 5),

@@ -16,8 +16,12 @@
 namespace qkv::bindings {
 namespace {
 
-// What a signal handler raised while C++ was working, until the call returns.
-thread_local std::exception_ptr raised;
+// What a signal handler raised on the main thread while C++ was working, until the call returns. It is never destroyed:
+// after the interpreter nothing may free a Python object.
+std::exception_ptr& raised() {
+  static auto* const kept = new std::exception_ptr;
+  return *kept;
+}
 
 // Python runs the handlers of signals on this thread alone; the others need not ask for its lock.
 std::atomic<unsigned long> main_thread{0};
@@ -26,7 +30,7 @@ bool interrupt_requested() {
   if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) return false;
   const GilHeld held;
   if (PyErr_CheckSignals() == 0) return false;
-  raised = std::make_exception_ptr(py::error_already_set());
+  raised() = std::make_exception_ptr(py::error_already_set());
   return true;
 }
 
@@ -63,7 +67,8 @@ void bind_config(Functions& m) {
     try {
       std::rethrow_exception(p);
     } catch (const Interrupted&) {
-      if (raised) std::rethrow_exception(std::exchange(raised, nullptr));
+      const bool here = PyThread_get_thread_ident() == main_thread.load(std::memory_order_relaxed);
+      if (here && raised()) std::rethrow_exception(std::exchange(raised(), nullptr));
       PyErr_SetNone(PyExc_KeyboardInterrupt);
     } catch (const TypeError& error) {
       PyErr_SetString(PyExc_TypeError, error.what());

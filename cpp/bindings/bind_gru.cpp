@@ -84,11 +84,16 @@ Examples
        return std::pair(y.outputs, y.state);
      });
   // One layer with the weights given, as a function: x (B, T, M), state (B, H).
-  op(m, "gru_layer(x, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
-     [](Self x, Self state, Self weight_ih, Self weight_hh, FloatingOrNone bias_ih, FloatingOrNone bias_hh) {
-       const ops::GruOutput y = ops::gru_layer(x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
+  op(m, "gru_layer(x, state, hidden_size, weight_ih, weight_hh, bias_ih=None, bias_hh=None)",
+     [](Self x, Self state, Index hidden, Self weight_ih, Self weight_hh, FloatingOrNone bias_ih,
+        FloatingOrNone bias_hh) {
+       const ops::GruOutput y = ops::gru_layer({hidden}, x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
        return std::pair(y.outputs, y.state);
      });
+  op(m, "lstm_step(from_input, from_state, c)", [](Self from_input, Self from_state, Self c) {
+    const ops::LstmOutput y = ops::lstm_step(from_input, from_state, c);
+    return std::pair(y.h, y.c);
+  });
 }
 
 }  // namespace qkv::bindings

@@ -1,8 +1,10 @@
 // What a Python class derived from Tensor is built on: its own objects around a Tensor of the core, and changes in
 // place beneath them, whatever the Tensor is. Rules (leaves, gradients) are the class's.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "autograd/in_place.h"
 #include "autograd/strided.h"
@@ -140,11 +142,15 @@ void bind_subclass(Functions& m) {
     return py::reinterpret_steal<py::object>(direct::instance_of(type, t));
   });
   m.def("direct_dtypes(dtypes)", [](const py::list& dtypes) {
+    std::deque<direct::Kind>& all = direct::kinds();
     for (const py::handle one : dtypes) {
       const auto core = one.attr("core").cast<std::string>();
-      direct::kinds().push_back({one.inc_ref().ptr(), core.empty() ? DType::float32 : dtype_from(one.attr("core"), ""),
-                                 one.attr("kind").cast<int>(), one.attr("itemsize").cast<int>(),
-                                 one.attr("is_signed").cast<bool>()});
+      const direct::Kind made{one.inc_ref().ptr(), core.empty() ? DType::float32 : dtype_from(one.attr("core"), ""),
+                              one.attr("kind").cast<int>(), one.attr("itemsize").cast<int>(),
+                              one.attr("is_signed").cast<bool>()};
+      // Of a module that is imported again results have the new dtypes; Tensors may still have the old ones.
+      const auto known = std::ranges::find(all, made.text(), &direct::Kind::text);
+      all.push_back(known == all.end() ? made : std::exchange(*known, made));
     }
   });
   m.def("common_dtype(a, b)",

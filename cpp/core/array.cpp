@@ -6,6 +6,8 @@
 
 namespace qkv {
 
+static constexpr Index kBytesAtOnce = Index{1} << 19;  // of one thread
+
 Array::Array(Shape shape, DType dtype)
     : shape_(std::move(shape)), key_(static_cast<Key>(dtype)), numel_(shape_.numel()) {
   Index size;
@@ -47,7 +49,7 @@ Array Array::view(const Region& region) const {
 Array Array::zeros(Shape shape, DType dtype) {
   Array result(std::move(shape), dtype);
   char* bytes = static_cast<char*>(result.raw());
-  parallel_for(0, result.bytes(), Index{1} << 19,
+  parallel_for(0, result.bytes(), kBytesAtOnce,
                [=](Index begin, Index end) { std::memset(bytes + begin, 0, static_cast<std::size_t>(end - begin)); });
   return result;
 }
@@ -63,7 +65,11 @@ Array Array::reshaped(Shape shape) const {
 
 Array Array::clone() const {
   Array result(shape_, dtype());
-  std::memcpy(result.raw(), raw(), static_cast<std::size_t>(bytes()));
+  char* to = static_cast<char*>(result.raw());
+  const char* from = static_cast<const char*>(raw());
+  parallel_for(0, bytes(), kBytesAtOnce, [=](Index begin, Index end) {
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  });
   return result;
 }
 
@@ -78,13 +84,15 @@ Array Array::cast(DType dtype) const {
       using Stored = std::conditional_t<std::is_same_v<From, bool>, std::uint8_t, From>;
       const auto* x = reinterpret_cast<const Stored*>(data<From>());
       To* y = result.data<To>();
-      std::transform(x, x + numel_, y, [](Stored value) {
+      const auto converted = [](Stored value) {
         if constexpr (std::is_same_v<To, bool>) return value != Stored{};
         else if constexpr (std::is_same_v<To, std::int64_t> && std::is_floating_point_v<From>)
           return value >= static_cast<From>(-0x1p63) && value < static_cast<From>(0x1p63) ? static_cast<To>(value)
                                                                                           : INT64_MIN;
         else return static_cast<To>(value);
-      });
+      };
+      parallel_for(0, numel_, kBytesAtOnce / static_cast<Index>(sizeof(To)),
+                   [=](Index begin, Index end) { std::transform(x + begin, x + end, y + begin, converted); });
     });
   });
   return result;

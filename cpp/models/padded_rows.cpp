@@ -67,15 +67,16 @@ void pack(const char* model, PaddedRows& rows, const Array& lens, const Array& m
 
 }  // namespace
 
-PaddedRows padded_rows(const char* model, Index batch, Index length, const Array& valid_lens, const Array& mask,
+PaddedRows padded_rows(const char* model, Index batch, Index length, const Array& given_lens, const Array& mask,
                        bool skip_padding, Index before, ops::MaskNames names) {
   PaddedRows rows;
   rows.batch = batch;
   rows.length = length;
   const Index keys = before + length;
-  if (valid_lens.defined())
-    ops::check_lengths(model, valid_lens, {batch}, {batch, length}, keys,
-                       {.lengths = names.valid_lens, .queries = "L", .keys = "L"});
+  Array valid_lens;
+  if (given_lens.defined())
+    valid_lens = ops::checked_lengths(model, given_lens, {batch}, {batch, length}, keys,
+                                      {.lengths = names.valid_lens, .queries = "L", .keys = "L"});
   Array allowed;
   if (mask.defined()) {
     check_mask(model, names.attn_mask, mask, batch, length, keys);

@@ -60,24 +60,6 @@ Config GRU::config() const {
           {"dropout", dropout}};
 }
 
-// A parameter may have been assigned by somebody.
-void GRU::check_parameters() const {
-  for (Index i = 0; i < num_layers; ++i) {
-    const ops::GruParameters& p = layers_[static_cast<std::size_t>(i)].parameters;
-    const auto check = [&](const char* name, const Tensor& parameter, const Shape& shape) {
-      if (parameter.shape() != shape || parameter.dtype() != layers_.front().parameters.weight_ih.dtype())
-        fail_value("GRU: ", name, "_l", i, " must be ", shape, " of the dtype of weight_ih_l0; got ", name, "_l", i,
-                   " ", parameter.shape(), " of ", parameter.dtype());
-    };
-    const Index gates = 3 * hidden_size;
-    check("weight_ih", p.weight_ih, {gates, i == 0 ? input_size : hidden_size});
-    check("weight_hh", p.weight_hh, {gates, hidden_size});
-    if (!bias) continue;
-    check("bias_ih", p.bias_ih, {gates});
-    check("bias_hh", p.bias_hh, {gates});
-  }
-}
-
 // A sequence without a batch axis, as a batch of one.
 GRU::Output GRU::alone(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
   const Shape expected{num_layers, hidden_size};
@@ -93,20 +75,21 @@ GRU::Output GRU::alone(const Tensor& x, const Tensor& initial, const Array& vali
   return {ops::reshape(y.outputs, {x.dim(0), hidden_size}), ops::reshape(y.state, expected)};
 }
 
-GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& valid_lens) {
+GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& given_lens) {
   if (const Observed seen(*this); seen)
-    return seen.call(x, [&](const Tensor& y) { return GRU::forward(y, initial, valid_lens); },
+    return seen.call(x, [&](const Tensor& y) { return GRU::forward(y, initial, given_lens); },
                      {&Output::outputs, &Output::state});
   if ((x.rank() != 3 && x.rank() != 2) || x.dim(-1) != input_size)
     fail_value("GRU: x must be (B, T, ", input_size, ") or (T, ", input_size, ") because input_size = ", input_size,
                "; got x ", x.shape());
-  if (x.rank() == 2) return alone(x, initial, valid_lens);
+  if (x.rank() == 2) return alone(x, initial, given_lens);
   const Index B = x.dim(0), T = x.dim(1);
   const Shape expected{num_layers, B, hidden_size};
   if (initial.defined() && initial.shape() != expected)
     fail_value("GRU: state must be (num_layers, B, hidden_size) = ", expected, "; got state ", initial.shape());
-  if (valid_lens.defined()) ops::check_lengths("GRU", valid_lens, {B}, {B}, T, {.queries = "", .keys = "T"});
-  check_parameters();
+  Array valid_lens;
+  if (given_lens.defined())
+    valid_lens = ops::checked_lengths("GRU", given_lens, {B}, {B}, T, {.queries = "", .keys = "T"});
   Tensor y = as_dtype_of(x, layers_.front().parameters.weight_ih);
   Tensors states;
   for (Index i = 0; i < num_layers; ++i) {
@@ -115,7 +98,8 @@ GRU::Output GRU::forward(const Tensor& x, const Tensor& initial, const Array& va
     if (i > 0 && training() && dropout > 0) y = dropped(y, dropout);
     const Tensor start =
         initial.defined() ? ops::reshape(ops::slice(initial, 0, i, i + 1), {B, hidden_size}) : Tensor();
-    const ops::GruOutput result = ops::gru_layer(y, start, layer.parameters, valid_lens, layer.caches);
+    const ops::GruOutput result =
+        ops::gru_layer({hidden_size, i}, y, start, layer.parameters, valid_lens, layer.caches);
     y = result.outputs;
     states.push_back(result.state);
   }

@@ -28,7 +28,6 @@ class GRU : public Module {
     ops::GruParameters parameters;
     std::shared_ptr<const ops::GruCaches> caches = std::make_shared<ops::GruCaches>();
   };
-  void check_parameters() const;
   Output alone(const Tensor& x, const Tensor& state, const Array& valid_lens);
 
   std::vector<Layer> layers_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "ops/checked_integers.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -104,12 +105,10 @@ void KVCache::reorder(const Array& indices) {
   if (!keys_.defined()) return;
   if (indices.rank() != 1) fail_value("KVCache: indices must be (B,); got indices ", indices.shape());
   const Index count = indices.numel(), batches = keys_.dim(0);
-  for (Index i = 0; i < count; ++i) {
-    const std::int64_t from = indices.data<std::int64_t>()[i];
-    if (from < 0 || from >= batches)
-      fail_value("KVCache: indices must be from 0 to ", batches - 1, " because the batch has ", batches,
-                 " entries; got ", from);
-  }
+  const Array own = ops::checked_integers(indices, 0, batches - 1, [&](std::int64_t from, Index) {
+    fail_value("KVCache: indices must be from 0 to ", batches - 1, " because the batch has ", batches, " entries; got ",
+               from);
+  });
   for (Tensor* kept : {&keys_, &values_}) {
     Array picked(Shape{count, kept->dim(1), kept->dim(2)}, kept->dtype());
     const Array from = packed(kept->data());
@@ -117,7 +116,7 @@ void KVCache::reorder(const Array& indices) {
     const Index used = length_ * kept->dim(2) * item_size(kept->dtype());
     for (Index i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(picked.raw()) + i * entry,
-                  static_cast<const char*>(from.raw()) + indices.data<std::int64_t>()[i] * entry,
+                  static_cast<const char*>(from.raw()) + own.data<std::int64_t>()[i] * entry,
                   static_cast<std::size_t>(used));
     *kept = Tensor(std::move(picked));
   }

@@ -286,22 +286,37 @@ void Module::load_state(StateDict state, bool strict) {
   report("wrong shape", wrong);
   if (!problems.empty())
     fail_value("load_state_dict: the names and shapes must be those of ", class_name(), "; got ", problems);
+  // All or nothing: what may fail, or be interrupted, comes before the first weight changes.
+  std::vector<std::pair<Array, Array>> changes;
+  std::set<std::shared_ptr<Buffer>> mine;  // given weights may lie in these
+  for (const auto& [name, tensor] : own) mine.insert(tensor.data().buffer());
   for (const auto& [name, tensor] : own) {
     const auto given = state.find(name);
     if (given == state.end()) continue;
-    const Array cast = given->second.cast(tensor.dtype());
-    write(tensor.data(), cast);
-    tensor.data().buffer()->raise_version();
+    Array numbers = packed(given->second).cast(tensor.dtype());
+    if (mine.contains(numbers.buffer())) numbers = numbers.clone();
+    changes.emplace_back(tensor.data(), std::move(numbers));
   }
+  const Uninterrupted whole;
+  for (const auto& [weight, numbers] : changes) write(weight, numbers);
   for (const ModulePtr& module : modules()) module->changed();
 }
 
 void Module::to(DType dtype) {
   if (!is_floating(dtype)) fail_type("to: dtype must be float32, float64 or bfloat16; got ", dtype);
+  struct Change {
+    Tensor tensor;
+    Array data, grad;
+  };
+  std::vector<Change> changes;  // all or nothing
   for (const Tensor& tensor : existing_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
-    tensor.impl()->data = packed(tensor.data()).cast(dtype);
-    if (const Array grad = tensor.impl()->grad.get(); grad.defined()) tensor.impl()->grad.set(grad.cast(dtype));
+    const Array grad = tensor.impl()->grad.get();
+    changes.push_back({tensor, packed(tensor.data()).cast(dtype), grad.defined() ? grad.cast(dtype) : grad});
+  }
+  for (Change& change : changes) {
+    change.tensor.impl()->data = std::move(change.data);
+    if (change.grad.defined()) change.tensor.impl()->grad.set(std::move(change.grad));
   }
   for (const ModulePtr& module : modules()) {
     module->bfloat16_ = false;

@@ -77,9 +77,10 @@ std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGrou
   return steps;
 }
 
+static Mutex stepping{Mutex::Rank::outer};  // held while the pool works (core/locks.h)
+
 void take_steps(const std::vector<ParameterStep>& steps) {
-  static Mutex stepping{Mutex::Rank::outer};  // a step asks for no interrupt, so it may be held while the pool works
-  const Uninterrupted whole;                  // a parameter that is updated in part is of no use to anybody
+  const Uninterrupted whole;  // a parameter that is updated in part is of no use to anybody
   const Lock one_after_the_other(stepping);
   for (const ParameterStep& step : steps) {
     TensorImpl& p = *step.parameter->impl();

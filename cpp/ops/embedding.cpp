@@ -4,6 +4,7 @@
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/checked_integers.h"
 #include "ops/ops.h"
 #include "ops/positions.h"
 
@@ -124,36 +125,34 @@ Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Array& given, std::optional<Index> padding_idx) {
-  const Array ids = packed(given);
   const Tensor weight = floating(table);
   if (weight.rank() != 2) fail_value("embedding: weight must be (V, M); got weight ", weight.shape());
-  if (ids.dtype() != DType::int64)
-    fail_type("embedding: ids must be integers because they are row numbers; got ids of ", ids.dtype());
-  const Index V = weight.dim(0), count = ids.numel();
+  if (given.dtype() != DType::int64)
+    fail_type("embedding: ids must be integers because they are row numbers; got ids of ", given.dtype());
+  const Index V = weight.dim(0);
   if (padding_idx && (*padding_idx < -V || *padding_idx >= V))
     fail_value("embedding: padding_idx must be in ", -V, "..", V - 1, " because weight is ", weight.shape(),
                "; got padding_idx = ", *padding_idx);
   const Index skipped = !padding_idx ? -1 : *padding_idx < 0 ? *padding_idx + V : *padding_idx;
-  const std::int64_t* id = ids.data<std::int64_t>();
-  for (Index i = 0; i < count; ++i)
-    if (id[i] < 0 || id[i] >= V)
-      fail_value("embedding: ids must be in 0..", V - 1, " because weight is ", weight.shape(), "; got id ", id[i],
-                 " at position ", position_in(ids.shape(), i));
-  // A copy where a gradient is wanted, because others could change the ids to rows outside of the table.
-  return picked_rows(weight, wants_gradient({weight}) ? ids.clone() : ids, skipped);
+  const Array ids = checked_integers(given, 0, V - 1, [&](std::int64_t id, Index place) {
+    fail_value("embedding: ids must be in 0..", V - 1, " because weight is ", weight.shape(), "; got id ", id,
+               " at position ", position_in(given.shape(), place));
+  });
+  return picked_rows(weight, ids, skipped);
 }
 
-Array one_hot(const Array& ids, std::optional<Index> classes) {
+Array one_hot(const Array& given, std::optional<Index> classes) {
+  if (!classes && given.numel() == 0)
+    fail_value("one_hot: num_classes must be given because there is no id to count from; got ids ", given.shape());
+  Array ids = cloned(given);
   const std::int64_t* from = ids.data<std::int64_t>();
-  if (!classes && ids.numel() == 0)
-    fail_value("one_hot: num_classes must be given because there is no id to count from; got ids ", ids.shape());
   const Index largest = ids.numel() == 0 ? -1 : *std::max_element(from, from + ids.numel());
   const Index count = classes.value_or(std::min<Index>(largest, (Index{1} << 62) - 1) + 1);
   Shape shape = ids.shape();
-  for (Index i = 0; i < ids.numel(); ++i)
-    if (from[i] < 0 || from[i] >= count)
-      fail_value("one_hot: ids must be from 0 to ", count - 1, " because num_classes = ", count, "; got id ", from[i],
-                 " at position ", position_in(shape, i));
+  check_integers(ids, 0, count - 1, [&](std::int64_t id, Index place) {
+    fail_value("one_hot: ids must be from 0 to ", count - 1, " because num_classes = ", count, "; got id ", id,
+               " at position ", position_in(shape, place));
+  });
   shape.push_back(count);
   const Array y = Array::zeros(shape, DType::int64);
   for (Index i = 0; i < ids.numel(); ++i) y.data<std::int64_t>()[i * count + from[i]] = 1;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/parallel.h"
+#include "ops/checked_integers.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -249,13 +250,17 @@ Array entries(const Array& given, Index axis, const Array& indices) {
   const Array x = packed(given);
   const Index outer = x.shape().product(0, axis), inner = x.shape().product(axis + 1, x.rank()) * item_size(x.dtype());
   const Index size = x.dim(axis), count = indices.numel();
+  const Array own = checked_integers(indices, 0, size - 1, [&](std::int64_t index, Index) {
+    fail_value("reorder: indices must be from 0 to ", size - 1, " because axis ", axis, " of ", x.shape(),
+               " has so many entries; got ", index);
+  });
   Shape shape = x.shape();
   shape[static_cast<std::size_t>(axis)] = count;
   Array y(shape, x.dtype());
   for (Index o = 0; o < outer; ++o)
     for (Index i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(y.raw()) + (o * count + i) * inner,
-                  static_cast<const char*>(x.raw()) + (o * size + indices.data<std::int64_t>()[i]) * inner,
+                  static_cast<const char*>(x.raw()) + (o * size + own.data<std::int64_t>()[i]) * inner,
                   static_cast<std::size_t>(inner));
   return y;
 }

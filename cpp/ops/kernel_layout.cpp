@@ -41,8 +41,8 @@ Allowed lengths(const Array& lens, const Layout& layout) {
   o.operation = kName;
   o.valid_lens = lens;
   if (lens.defined() && !layout.batch) {
-    check_lengths(kName, lens, {}, {n.queries}, n.keys);
-    o.valid_lens = lens.reshaped(lens.rank() == 1 ? Shape{1, n.queries} : Shape{1});
+    const Array own = checked_lengths(kName, lens, {}, {n.queries}, n.keys);
+    o.valid_lens = own.reshaped(lens.rank() == 1 ? Shape{1, n.queries} : Shape{1});
   }
   Allowed allowed({n.batches, n.queries, n.keys}, DType::float32, o);
   allowed.keep();

@@ -6,6 +6,7 @@
 
 #include "autograd/views.h"
 #include "core/parallel.h"
+#include "ops/checked_integers.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -181,16 +182,20 @@ Tensor repeat(const Tensor& given, Index times, Index axis) {
 
 Tensor repeat(const Tensor& x, const Array& times, Index axis) {
   axis = checked_axis("repeat", axis, x.rank());
-  const std::int64_t* each = times.data<std::int64_t>();
-  if (times.numel() == 1) return repeat(x, *each, axis);
+  if (times.numel() == 1) return repeat(x, *times.first_as<std::int64_t>(), axis);
   const Index n = x.dim(axis);
   if (times.shape() != Shape{n})
     fail_value("repeat: repeats must be one number, or ", n, " because axis ", axis,
                " has so many places; got repeats ", times.shape());
+  constexpr Index kMost = std::numeric_limits<Index>::max();
+  const auto fail = [](std::int64_t given, Index) {
+    fail_value("repeat: repeats must be at least 0 and leave sizes below 2^63; got ", given);
+  };
+  const Array own = checked_integers(times, 0, kMost, fail);
+  const std::int64_t* each = own.data<std::int64_t>();
   Index total = 0;
   for (Index i = 0; i < n; total += each[i++])
-    if (each[i] < 0 || each[i] > std::numeric_limits<Index>::max() - total)
-      fail_value("repeat: repeats must be at least 0 and leave sizes below 2^63; got ", each[i]);
+    if (each[i] > kMost - total) fail(each[i], i);
   const Array from({total}, DType::int64);
   std::int64_t* to = from.data<std::int64_t>();
   for (Index i = 0; i < n; ++i) to = std::fill_n(to, each[i], i);

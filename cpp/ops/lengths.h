@@ -12,8 +12,9 @@ struct LengthNames {
   const char* keys = "Lk";
 };
 
-// Lengths (int64) of the shape `one`, a number for each sequence, or `each`, one for each query; from 0 to `most`.
-void check_lengths(const char* operation, const Array& lens, const Shape& one, const Shape& each, Index most,
-                   LengthNames names = {});
+// A copy of lengths (int64) of the shape `one`, a number for each sequence, or `each`, one for each query; from 0 to
+// `most`.
+Array checked_lengths(const char* operation, const Array& lens, const Shape& one, const Shape& each, Index most,
+                      LengthNames names = {});
 
 }  // namespace qkv::ops

@@ -18,8 +18,15 @@ namespace qkv::ops {
 
 namespace {
 
+// What others may change unseen is packed at each call.
+bool stays(const Array& weight) { return !weight.buffer()->borrowed() && !weight.buffer()->is_viewed(); }
+
+template <class Make> Array cached(const WeightCache& cache, const Array& weight, Make make) {
+  return stays(weight) ? cache.get(weight, make) : make(weight);
+}
+
 Array packed_gates(const WeightCache& cache, const Array& given) {
-  return cache.get(given, [](const Array& weight_hh) {
+  return cached(cache, given, [](const Array& weight_hh) {
     return visit_floating(weight_hh.dtype(), [&]<class T>(T) {
       const auto& kernel = kernels::kernels<T>().recurrent;
       Array packed({kernel.packed_gates(weight_hh.dim(1))}, weight_hh.dtype());
@@ -31,7 +38,7 @@ Array packed_gates(const WeightCache& cache, const Array& given) {
 
 // Gradients begin with those of the candidate, whose rows are the last of the weight.
 Array packed_columns(const WeightCache& cache, const Array& given) {
-  return cache.get(given, [](const Array& weight_hh) {
+  return cached(cache, given, [](const Array& weight_hh) {
     return visit_floating(weight_hh.dtype(), [&]<class T>(T) {
       const auto& kernel = kernels::kernels<T>().recurrent;
       const Index hidden = weight_hh.dim(1);
@@ -246,6 +253,26 @@ void pull_back(const Memory& m, const GruCaches& caches, const Plan& plan, std::
   }
 }
 
+void check(const RecurrentLayer& layer, const Tensor& x, const Tensor& state, const GruParameters& p) {
+  const Index H = layer.hidden, gates = Shape{3, H}.numel();
+  if (x.rank() != 3) fail_value("GRU: x must be (B, T, M); got x ", x.shape());
+  const auto fits = [&](const char* name, const Tensor& parameter, const Shape& shape) {
+    if (parameter.shape() == shape && parameter.dtype() == x.dtype()) return;
+    const std::string whole = layer.number ? text(name, "_l", *layer.number) : name;
+    fail_value("GRU: ", whole, " must be ", shape, " of the dtype of x, ", x.dtype(), "; got ", whole, " ",
+               parameter.shape(), " of ", parameter.dtype());
+  };
+  fits("weight_ih", p.weight_ih, {gates, x.dim(2)});
+  fits("weight_hh", p.weight_hh, {gates, H});
+  if (p.bias_ih.defined() != p.bias_hh.defined())
+    fail_value("GRU: bias_ih and bias_hh must be given together; got one of them");
+  if (p.bias_ih.defined()) fits("bias_ih", p.bias_ih, {gates});
+  if (p.bias_hh.defined()) fits("bias_hh", p.bias_hh, {gates});
+  if (state.defined() && state.shape() != Shape{x.dim(0), H})
+    fail_value("GRU: state must be (B, H) = ", Shape{x.dim(0), H}, " to match x ", x.shape(), "; got state ",
+               state.shape());
+}
+
 // The layer of recorded operations, step by step. inputs: x, state, weight_ih, weight_hh, bias_ih, bias_hh.
 Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
   const Index B = plan.batch, H = plan.hidden;
@@ -272,14 +299,15 @@ Tensors composed_layer(const Tensors& inputs, const Plan& plan) {
 
 }  // namespace
 
-GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParameters& given, const Array& valid_lens,
-                    std::shared_ptr<const GruCaches> caches) {
+GruOutput gru_layer(const RecurrentLayer& layer, const Tensor& input, const Tensor& initial, const GruParameters& given,
+                    const Array& valid_lens, std::shared_ptr<const GruCaches> caches) {
+  check(layer, input, initial, given);
   GruParameters p = given;
   for (Tensor* parameter : {&p.weight_ih, &p.weight_hh, &p.bias_ih, &p.bias_hh})
     if (parameter->defined()) *parameter = packed(*parameter);
   const DType dtype = p.weight_hh.dtype();
-  const Tensor x = packed_as(input, dtype), state = initial.defined() ? packed_as(initial, dtype) : initial;
-  const Plan plan(x.shape(), p.weight_hh.dim(1), valid_lens);
+  const Tensor x = packed(input), state = initial.defined() ? packed_as(initial, dtype) : initial;
+  const Plan plan(x.shape(), layer.hidden, valid_lens);
   const Index H = plan.hidden, M = plan.input, rows = plan.rows;
   const bool wants = wants_gradient({x, state, p.weight_ih, p.weight_hh, p.bias_ih, p.bias_hh});
   Array y({plan.batch, plan.steps, H}, dtype), last({plan.batch, H}, dtype), gates({rows, 4 * H}, dtype), packed_x;
@@ -293,7 +321,7 @@ GruOutput gru_layer(const Tensor& input, const Tensor& initial, const GruParamet
       for (Index j = 0; j < 2 * H; ++j) bias[static_cast<std::size_t>(j)] += p.bias_hh.ptr<T>()[j];
     }
     T* g = gates.data<T>();
-    if (!wants && !p.weight_ih.data().buffer()->borrowed()) {  // nobody notices a change of somebody else's memory
+    if (!wants && stays(p.weight_ih.data())) {
       const Array packed = packed_weight(caches->input, p.weight_ih.data(), false);
       const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows,
                                3 * H, M};

@@ -160,6 +160,41 @@ def test_a_weight_without_gradient_is_written_through_numpy():
         assert np.array_equal(layer(x).numpy(), np.broadcast_to(layer.bias.numpy(), (2, 3)))
 
 
+@pytest.mark.parametrize("kind", ["linear", "gru", "recurrence"])
+def test_a_weight_is_written_through_a_view_that_lives_on(kind):
+    """Each write counts at once, while the view lives and after its end; a view that is only read changes nothing."""
+    layer = nn.Linear(3, 5) if kind == "linear" else nn.GRU(3, 5)
+    weight = (
+        layer.weight_hh_l0 if kind == "recurrence" else layer.weight_ih_l0 if kind == "gru" else layer.weight
+    )
+    for parameter in layer.parameters():
+        parameter.requires_grad = False
+    x = RNG.standard_normal((2, 7, 3)).astype("f4")
+
+    def run():
+        y = layer(x)
+        return (y if kind == "linear" else y[0]).numpy().copy()
+
+    def expected():
+        twin = nn.Linear(3, 5) if kind == "linear" else nn.GRU(3, 5)
+        twin.load_state_dict({name: value.numpy().copy() for name, value in layer.state_dict().items()})
+        return np.asarray(twin(qkv.tensor(x)) if kind == "linear" else twin(qkv.tensor(x))[0])
+
+    with qkv.no_grad():
+        first = run()
+        view = weight.numpy()
+        np.testing.assert_allclose(run(), first, rtol=1e-5, atol=1e-6)
+        for value in (2, -1):
+            view[...] = value
+            np.testing.assert_allclose(run(), expected(), rtol=1e-5, atol=1e-6)
+            view[0, 1] += 3
+            np.testing.assert_allclose(run(), expected(), rtol=1e-5, atol=1e-6)
+        del view
+        np.testing.assert_allclose(run(), expected(), rtol=1e-5, atol=1e-6)
+        weight.numpy()[...] = 0.5
+        np.testing.assert_allclose(run(), expected(), rtol=1e-5, atol=1e-6)
+
+
 def test_a_weight_that_had_no_gradient_for_a_while_is_packed_again():
     layer, x = nn.Linear(5, 3), np.ones((2, 5), "float32")
     with qkv.no_grad():

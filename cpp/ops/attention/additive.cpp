@@ -265,14 +265,16 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
 }
 
 AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
-                                    const Tensor& values, const AttentionOptions& options) {
+                                    const Tensor& values, const AttentionOptions& given) {
+  AttentionOptions options = given;
   const char* op = options.operation;
   check_shapes(op, queries.shape(), keys.shape(), score_weight.shape(), values.shape());
   const bool alone = queries.rank() == 2;
   const Index rows = queries.dim(-2), batches = queries.dim(0);
   if (options.valid_lens.defined())
-    check_lengths(op, options.valid_lens, alone ? Shape{} : Shape{batches}, alone ? Shape{rows} : Shape{batches, rows},
-                  keys.dim(-2), {.lengths = options.names.valid_lens});
+    options.valid_lens = checked_lengths(op, options.valid_lens, alone ? Shape{} : Shape{batches},
+                                         alone ? Shape{rows} : Shape{batches, rows}, keys.dim(-2),
+                                         {.lengths = options.names.valid_lens});
   const DType dtype = promoted({queries, keys, score_weight, values});
   const auto input = [&](const Tensor& x) { return cast(alone ? reshape(x, {1, x.dim(0), x.dim(1)}) : x, dtype); };
   Tensor scores =

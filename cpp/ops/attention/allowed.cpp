@@ -72,8 +72,7 @@ void Allowed::take_lengths(const AttentionOptions& o) {
   const bool alone = shape_.rank() == 2;
   const Shape one = alone ? Shape{} : Shape{shape_.dim(0)},
               each = alone ? Shape{queries_} : Shape{shape_.dim(0), queries_};
-  check_lengths(o.operation, o.valid_lens, one, each, keys(), {.lengths = o.names.valid_lens});
-  lengths_ = o.valid_lens;
+  lengths_ = checked_lengths(o.operation, o.valid_lens, one, each, keys(), {.lengths = o.names.valid_lens});
   set_lengths(rules_, lengths_, lengths_.shape() != one, queries_);
 }
 
@@ -90,10 +89,6 @@ void Allowed::take_mask(const AttentionOptions& o, DType dtype) {
 }
 
 void Allowed::keep() {
-  if (lengths_.defined()) {
-    lengths_.make_unique();
-    rules_.valid_lens = lengths_.data<std::int64_t>();
-  }
   saved_ = Saved(mask_);
   mask_ = Array();
 }

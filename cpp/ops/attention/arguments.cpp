@@ -139,7 +139,7 @@ template <class T> void Arguments<T>::take_arrays(const Array& lengths) {
   };
   if (o.valid_lens.defined()) {
     const Shape given = o.valid_lens.shape();
-    check_lengths(o.operation, o.names.valid_lens, o.valid_lens, g);
+    o.valid_lens = checked_lengths(o.operation, o.names.valid_lens, o.valid_lens, g);
     const bool per_query = given.rank() == 2 || (g.rank == 2 && given == Shape{g.queries} && g.queries > 1);
     o.valid_lens = o.valid_lens.reshaped(per_query ? Shape{g.batches, g.queries} : Shape{g.batches});
   }

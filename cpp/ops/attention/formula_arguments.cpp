@@ -116,7 +116,8 @@ template <class T> kernels::FormulaLeaf<T> BoundFormula<T>::leaf(std::size_t num
     const auto reads = [&](const FormulaNode& node) {
       return node.op == FormulaOp::rows && graph[node.args[0]].leaf == static_cast<int>(number);
     };
-    if (std::any_of(graph.nodes.begin(), graph.nodes.end(), reads)) result.begins = x.data<std::int64_t>();
+    if (std::any_of(graph.nodes.begin(), graph.nodes.end(), reads))
+      result.begins = arrays_.emplace_back(x.clone()).template data<std::int64_t>();  // others could change them
   }
   if (level != LeafLevel::table) {
     const Index line = per_head ? x.numel() / std::max<Index>(1, x.dim(0) * x.dim(1)) : result.size;
@@ -138,16 +139,17 @@ template <class T> void BoundFormula<T>::bind_rows(const PairSizes& n, const std
     const auto table = static_cast<std::size_t>(node.leaf);
     if (node.op == FormulaOp::gather) gathered[table] = true;
     if (node.op != FormulaOp::rows) continue;
-    const Array& x = formula_->leaves[static_cast<std::size_t>(graph[node.args[0]].leaf)].data();
-    const std::int64_t *first = x.data<std::int64_t>(), *last = first + x.numel();
+    const auto leaf = static_cast<std::size_t>(graph[node.args[0]].leaf);
+    const Shape& shape = formula_->leaves[leaf].shape();
+    const std::int64_t *first = leaves_[leaf].begins, *last = first + shape.numel();
     if (first == last) continue;
     const auto [low, high] = std::minmax_element(first, last);
     if (*low < 0 || *high + n.keys > leaves_[table].size)
       fail_value(operation_, ": rows of a formula's table must lie inside its ", leaves_[table].size,
                  " numbers; got numbers ", *low, " to ", *high + n.keys - 1);
     if (!wanted.empty() && wanted[table]) begins[table].insert(begins[table].end(), first, last);
-    heads_differ[table] = x.dim(1) == n.heads;
-    batches_differ[table] = x.dim(0) == n.batches;
+    heads_differ[table] = shape.dim(1) == n.heads;
+    batches_differ[table] = shape.dim(0) == n.batches;
   }
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     auto& rows = begins[i];

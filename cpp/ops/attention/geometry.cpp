@@ -70,12 +70,13 @@ void check_broadcasts(const char* op, const char* name, const Shape& shape, cons
              name, " ", given);
 }
 
-void check_lengths(const char* op, const char* name, const Array& lens, const Geometry& g) {
+Array checked_lengths(const char* op, const char* name, const Array& lens, const Geometry& g) {
   const bool alone = g.rank == 2 && !g.packed;
   // One number says the same with an axis of its own or, for a layer's (L, M), without.
   const bool single = alone ? lens.shape() == Shape{1} : g.packed && g.batches == 1 && lens.rank() == 0;
   const Shape one = single ? lens.shape() : alone ? Shape{} : Shape{g.batches};
-  check_lengths(op, lens, one, alone ? Shape{g.queries} : Shape{g.batches, g.queries}, g.keys, {.lengths = name});
+  return checked_lengths(op, lens, one, alone ? Shape{g.queries} : Shape{g.batches, g.queries}, g.keys,
+                         {.lengths = name});
 }
 
 }  // namespace qkv::ops

@@ -54,6 +54,6 @@ template <class T> WeightsView<T> weights_view(const Array& x, const Geometry& g
 
 // `given` is the shape as the caller gave it, where `shape` is that of the array with an axis of heads put in.
 void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights, const Shape& given);
-void check_lengths(const char* op, const char* name, const Array& lens, const Geometry& g);
+Array checked_lengths(const char* op, const char* name, const Array& lens, const Geometry& g);
 
 }  // namespace qkv::ops

@@ -42,7 +42,8 @@ std::vector<Index> lengths_between(const char* operation, const char* name, cons
                                    const Tensor& x) {
   if (!begins.defined()) fail_value(operation, ": ", name, " must be given because the other is; got None");
   std::vector<Index> lengths;
-  const std::int64_t* at = begins.data<std::int64_t>();
+  const Array own = cloned(begins);  // others could change what was checked
+  const std::int64_t* at = own.data<std::int64_t>();
   bool fits = begins.rank() == 1 && begins.numel() > 0 && at[0] == 0 && at[begins.numel() - 1] == x.dim(0);
   for (Index i = 0; fits && i + 1 < begins.numel(); ++i) {
     lengths.push_back(at[i + 1] - at[i]);

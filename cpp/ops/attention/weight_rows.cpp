@@ -10,6 +10,7 @@
 #include "ops/attention/allowed.h"
 #include "ops/attention/arguments.h"
 #include "ops/attention/parallel.h"
+#include "ops/checked_integers.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -58,10 +59,31 @@ void measure(double* sums, const T* w, T* logs, Index n, Index batch, Index quer
   add(6, static_cast<double>(w[last + 1]));
 }
 
+// The inputs for weights of this shape, with numbers that nobody else can change.
+MeasureInputs checked(const MeasureInputs& given, Index batches, Index queries, Index keys) {
+  const auto fits = [](const char* name, const Array& x, const Shape& shape) {
+    if (x.defined() && x.shape() != shape)
+      fail_value("measures: ", name, " must be ", shape, " to match the weights; got ", name, " ", x.shape());
+  };
+  fits("earlier", given.earlier, {batches, keys});
+  fits("separators", given.separator, {batches, keys});
+  fits("real", given.real, {batches, queries});
+  MeasureInputs in = given;
+  if (!in.earlier.defined()) return in;
+  const auto fail = [](std::int64_t place, Index at) {
+    fail_value("measures: earlier must be earlier places, or -1; got ", place, " at number ", at);
+  };
+  in.earlier = checked_integers(given.earlier, -1, keys - 1, fail);
+  for (Index i = 0; i < in.earlier.numel(); ++i)
+    if (const auto place = in.earlier.data<std::int64_t>()[i]; place >= i % keys) fail(place, i);
+  return in;
+}
+
 // Sums (2, 8, H) of the weights that rows_of(piece, memory) gives, those of each tile of `size` rows, with so much
 // scratch.
 template <class T, class RowsOf>
-Array measures(const AttentionProblem<T>& p, const MeasureInputs& in, Index size, Index scratch, RowsOf rows_of) {
+Array measures(const AttentionProblem<T>& p, const MeasureInputs& given, Index size, Index scratch, RowsOf rows_of) {
+  const MeasureInputs in = checked(given, p.batches, p.queries, p.keys);
   const Index group = p.heads / std::max<Index>(1, p.kv_heads), tiles = (group * p.queries + size - 1) / size;
   // In an order that does not depend on threads: first by tiles, then the tiles.
   const Array sums = Array::zeros({p.batches * tiles, p.heads, 2, kMeasures}, DType::float64);

@@ -173,9 +173,10 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
-  // Nobody notices a change of somebody else's memory: a weight that lies there is not packed.
+  // A weight that others may change unseen is not packed.
   const auto can_pack = [&](const LinearLayer& l) {
-    return !l.weight.data().buffer()->borrowed() && l.weight.dtype() == layers[0].weight.dtype() &&
+    const Buffer& memory = *l.weight.data().buffer();
+    return !memory.borrowed() && !memory.is_viewed() && l.weight.dtype() == layers[0].weight.dtype() &&
            !wants_gradient({input, l.weight, l.bias});
   };
   if (std::all_of(layers.begin(), layers.end(), can_pack)) {

@@ -158,10 +158,10 @@ class _Reader(pickle._Unpickler):
 
     def load_reduce(self) -> None:
         arguments, f = self.stack.pop(), self.stack[-1]
-        called = (
-            _CLASSES.get(f) if isinstance(f, type) else next((g for g in _FUNCTIONS.values() if f is g), None)
-        )
-        _check(called is not None and type(arguments) is tuple, "a call")
+        known: list[tuple[Any, Any]] = [*_CLASSES.items(), *((g, g) for g in _FUNCTIONS.values())]
+        called = next((g for key, g in known if key is f), None)
+        if called is None or type(arguments) is not tuple:
+            raise _refused("a call of another form than torch.save writes")
         self.stack[-1] = called(self, *arguments)
 
     def load_newobj(self) -> None:

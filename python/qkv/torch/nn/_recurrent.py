@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import _core
 from ..._errors import shown
 from .._creation import zeros
@@ -15,6 +17,9 @@ from ._layers import add_parameter, draw_evenly
 from ._module import Module
 
 _REST = "bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None"
+
+
+_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def _each(state, f):
@@ -30,6 +35,21 @@ class _Rule(Module):
     _gates = 1
     _pair = False  # whether the state is h and c
 
+    def _configure(self, **settings) -> None:
+        for name in ("hidden_size", "num_layers"):
+            number = settings.get(name, 1)
+            if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
+                raise TypeError(f"{name} should be of type int, got: {type(number).__name__}")
+            if number < 1:
+                raise ValueError(f"{name} must be greater than zero")
+        p = settings.get("dropout", 0.0)
+        if not isinstance(p, (int, float)) or isinstance(p, bool) or not 0 <= p <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed; "
+                f"got {shown(p)}"
+            )
+        super()._configure(**settings)
+
     def _add_weights(self, end: str, width: int, **kind) -> None:
         rows = self._gates * self.hidden_size
         add_parameter(self, f"weight_ih{end}", rows, width, **kind)
@@ -39,15 +59,55 @@ class _Rule(Module):
                 add_parameter(self, name, rows, wanted=self.bias, **kind)
 
     def _weights(self, end: str) -> list[Any]:
-        return [getattr(self, f"{n}{end}", None) for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        return [getattr(self, f"{name}{end}", None) for name in _NAMES]
 
     def reset_parameters(self) -> None:
         """Draw all parameters from ``+-1 / sqrt(hidden_size)``."""
         draw_evenly(self, self.hidden_size)
 
-    def _zeros(self, *shape: int, dtype):
-        start = zeros(*shape, self.hidden_size, dtype=dtype)
-        return (start, start) if self._pair else start
+    def _checked_weights(self, end: str, x) -> list[Any]:
+        weights, rows = self._weights(end), self._gates * self.hidden_size
+        if x.dtype is not weights[0].dtype:
+            raise ValueError(f"input must have the type {weights[0].dtype}, got type {x.dtype}")
+        shapes = ((rows, x.shape[-1]), (rows, self.hidden_size), (rows,), (rows,))
+        for name, weight, shape in zip(_NAMES, weights, shapes, strict=True):
+            if weight is not None and (tuple(weight.shape) != shape or weight.dtype is not x.dtype):
+                found = f"{list(weight.shape)} of {weight.dtype}"
+                raise RuntimeError(
+                    f"{type(self).__name__}: {name}{end} must be {list(shape)} of {x.dtype}; got {found}"
+                )
+        return weights
+
+    def _start(self, hx, shape: tuple[int, ...], x):
+        """The given state, of that shape and the dtype of x; zeros if there is none."""
+        if hx is None:
+            start = zeros(*shape, dtype=x.dtype)
+            return (start, start) if self._pair else start
+        name = type(self).__name__
+        parts = tuple(hx) if self._pair and isinstance(hx, (tuple, list)) else (hx,)
+        if len(parts) != 1 + self._pair or not all(isinstance(part, Tensor) for part in parts):
+            wanted = "a tuple (h, c) of two Tensors" if self._pair else "a Tensor"
+            raise TypeError(f"{name}: hx must be {wanted}; got {shown(hx)}")
+        for part in parts:
+            if tuple(part.shape) != shape:
+                raise RuntimeError(f"Expected hidden size {shape}, got {list(part.shape)}")
+            if part.dtype is not x.dtype:
+                raise RuntimeError(f"{name}: hx must have the type of the input, {x.dtype}; got {part.dtype}")
+        return parts if self._pair else hx
+
+    def _check_input(self, input, *ranks: int) -> None:
+        name = type(self).__name__
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{name}: input must be a Tensor; got {type(input).__name__}. Packed sequences are not known to "
+                "qkv.torch; qkv.nn.GRU takes valid_lens"
+            )
+        if len(input.shape) not in ranks:
+            ways = " or ".join(f"{rank}D" for rank in ranks)
+            raise ValueError(f"{name}: Expected input to be {ways}, got {len(input.shape)}D instead")
+        if (width := input.shape[-1]) != self.input_size:
+            words = "input.size(-1) must be equal to input_size"
+            raise RuntimeError(f"{words}. Expected {self.input_size}, got {width}")
 
     def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
         """One layer in one direction: x ``(T, B, M)`` and its state to outputs ``(T, B, H)`` and the last state."""
@@ -92,31 +152,23 @@ class _Layers(_Rule):
 
     def forward(self, input, hx=None) -> tuple[Tensor, Any]:
         """``(T, B, input_size)`` and a state ``(layers, B, H)`` to outputs ``(T, B, H)`` and the last state."""
-        if not isinstance(input, Tensor):
-            raise TypeError(
-                f"{type(self).__name__}: input must be a Tensor; got {type(input).__name__}. Packed sequences are not "
-                "known to qkv.torch; qkv.nn.GRU takes valid_lens"
-            )
+        self._check_input(input, 2, 3)
         batched, directions = len(input.shape) == 3, len(self._ends(0))
+        if batched and self.batch_first:
+            input = input.transpose(0, 1)
+        if input.shape[0] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        batch = (input.shape[1],) if batched else ()
+        hx = self._start(hx, (self.num_layers * directions, *batch, self.hidden_size), input)
         if not batched:
             input, hx = input.unsqueeze(1), _each(hx, lambda s: s.unsqueeze(1))
-        elif self.batch_first:
-            input = input.transpose(0, 1)
-        if (width := input.shape[-1]) != self.input_size:
-            words = "input.size(-1) must be equal to input_size"
-            raise RuntimeError(f"{words}. Expected {self.input_size}, got {width}")
-        shape = (self.num_layers * directions, input.shape[1])
-        hx = self._zeros(*shape, dtype=input.dtype) if hx is None else hx
-        for state in hx if isinstance(hx, tuple) else (hx,):
-            if tuple(state.shape) != (wanted := (*shape, self.hidden_size)):
-                raise RuntimeError(f"Expected hidden size {wanted}, got {list(state.shape)}")
         x, last = input, []
         for layer in range(self.num_layers):
             x = F.dropout(x, self.dropout, self.training) if layer else x
             outputs = []
             for direction, end in enumerate(self._ends(layer)):
                 state = _each(hx, lambda s, i=layer * directions + direction: s[i])
-                out, state = self._layer(x.flip(0) if direction else x, state, self._weights(end))
+                out, state = self._layer(x.flip(0) if direction else x, state, self._checked_weights(end, x))
                 outputs.append(out.flip(0) if direction else out)
                 last.append(state)
             x = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
@@ -138,13 +190,12 @@ class _Cell(_Rule):
 
     def forward(self, input, hx=None):
         """``(B, input_size)`` and a state ``(B, hidden_size)`` to the next state."""
+        self._check_input(input, 1, 2)
         single = len(input.shape) == 1
-        x = input.unsqueeze(0) if single else input
-        if hx is None:
-            hx = self._zeros(x.shape[0], dtype=x.dtype)
-        elif single:
-            hx = _each(hx, lambda s: s.unsqueeze(0))
-        _, state = self._layer(x.unsqueeze(0), hx, self._weights(""))
+        hx = self._start(hx, (*input.shape[:-1], self.hidden_size), input)
+        if single:
+            input, hx = input.unsqueeze(0), _each(hx, lambda s: s.unsqueeze(0))
+        _, state = self._layer(input.unsqueeze(0), hx, self._checked_weights("", input))
         return _each(state, lambda s: s.squeeze(0)) if single else state
 
 
@@ -152,7 +203,7 @@ class _GRURule(_Rule):
     _gates = 3
 
     def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
-        outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, *weights)
+        outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, self.hidden_size, *weights)
         outputs = Core.copy(Core.transpose(outputs, (1, 0, 2)))
         return wrap(outputs, "StackBackward0"), wrap(last, "AddBackward0")
 
@@ -161,10 +212,8 @@ class _LSTMRule(_Rule):
     _gates, _pair = 4, True
 
     def _step(self, given, state, weights: list[Any]):
-        h, c = state
-        i, f, g, o = (given + F.linear(h, weights[1], weights[3])).chunk(4, -1)
-        c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
-        return F.sigmoid(o) * F.tanh(c), c
+        h, c = _core.lstm_step(given, F.linear(state[0], weights[1], weights[3]), state[1])
+        return wrap(h, "MulBackward0"), wrap(c, "AddBackward0")
 
 
 class _RNNRule(_Rule):

@@ -166,6 +166,18 @@ def linear(input, weight, bias=None) -> Tensor:
 
 def bilinear(input1, input2, weight, bias=None) -> Tensor:
     """``x1 weight[k] x2 + bias`` for each k."""
+    shapes = [tuple(t.shape) for t in (input1, input2, weight, *(() if bias is None else (bias,)))]
+    (*first, in1), (*second, in2), weights, *biases = shapes
+    if (
+        first != second
+        or len(weights) != 3
+        or weights[1:] != (in1, in2)
+        or any(b != weights[:1] for b in biases)
+    ):
+        raise RuntimeError(
+            "bilinear(): inputs must be (..., in1) and (..., in2), weight (out, in1, in2) and bias (out,); "
+            f"got {', '.join(map(str, shapes))}"
+        )
     y = FUNCTIONS["einsum"]("...i,kij,...j->...k", input1, weight, input2)
     return y if bias is None else y + bias
 
