@@ -1,8 +1,9 @@
-"""Operations, each told once: by what the core computes it, its names in NumPy and PyTorch, its arguments, the dtype of its
-result, and inputs to try it at.
+"""Operations, each told once: by what the core computes it, its names in NumPy and PyTorch, its arguments, the dtype of
+its result, and inputs to try it at.
 
-The functions of qkv, NumPy's functions of Tensors (`_numpy`), functions and methods of `qkv.torch` (`torch._views`), their
-signatures, and the table of gradients that the tests check are views of this table. It imports nothing but the core.
+The functions of qkv, NumPy's functions of Tensors (`_numpy`), functions and methods of `qkv.torch` (`torch._views`),
+their signatures, and the table of gradients that the tests check are views of this table. It imports nothing but the
+core.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 
 from . import _core
 
-# dtypes of results, as PyTorch has them. The core's own rules are in its bindings: whole numbers become floating ones where
-# a function has no others, and two operands get the dtype that both have together.
+# dtypes of results, as PyTorch has them. The core's own rules are in its bindings: whole numbers become floating ones
+# where a function has no others, and two operands get the dtype that both have together.
 FLOATS = "floats"  # whole numbers become the default dtype
 OWN = "own"  # of the argument, whole numbers too
 COMMON = "common"  # that both operands have together
@@ -93,10 +94,10 @@ _TABLE = """
   multiply      multiply      mul,multiply  mul       Mul        any,positive  ``a * b``
   power         power         pow           pow       Pow        positive      ``a`` to the power ``b``
   remainder     remainder     remainder     mod       Remainder  any,positive  ``a % b``, with the sign of ``b``
-  fmod          fmod          fmod          -         Fmod       any,positive  What is left of ``a`` after whole multiples of ``b``, with the sign of ``a``
-  floor_divide  floor_divide  floor_divide  floordiv  -          any,positive  ``a // b``, rounded down; backward through it is refused
-  maximum       maximum       maximum       -         Maximum    any,positive  The larger of two numbers; equal ones share the gradient
-  minimum       minimum       minimum       -         Minimum    any,positive  The smaller of two numbers; equal ones share the gradient
+  fmod          fmod          fmod          -         Fmod       any,positive  ``a % b``, with the sign of ``a``
+  floor_divide  floor_divide  floor_divide  floordiv  -          any,positive  ``a // b``; backward is refused
+  maximum       maximum       maximum       -         Maximum    any,positive  The larger; equals share the gradient
+  minimum       minimum       minimum       -         Minimum    any,positive  The smaller; equals share the gradient
 (a, b) -> quotient
   divide  divide  div,divide,true_divide  truediv  Div  any,positive  ``a / b``
 (a, b) -> bits

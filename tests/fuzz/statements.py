@@ -153,7 +153,6 @@ def _methods(cls: type) -> dict[str, tuple[Parameter, ...]]:
 
 def core_methods() -> dict[str, dict[str, tuple[Parameter, ...]]]:
     """Methods of the compiled classes, as the stub file has them; attributes count as methods without arguments."""
-    core = importlib.import_module("qkv._core")
     text = Path(qkv.__file__).parent.joinpath("_core.pyi").read_text()
     classes: dict[str, dict[str, tuple[Parameter, ...]]] = {}
     for node in ast.parse(text).body:

@@ -61,7 +61,8 @@ def view(input, *size):
     if _core.address(result) != _core.address(input):
         raise RuntimeError(
             "view: shape must keep axes that do not follow each other in memory apart; got "
-            f"{_core_shape(input)} with strides {_core.strides(input)}, to {_core_shape(result)}. Use .reshape(...) instead"
+            f"{_core_shape(input)} with strides {_core.strides(input)}, to {_core_shape(result)}. "
+            "Use .reshape(...) instead"
         )
     return result if result is input else wrap(result, "ViewBackward0", input._kind)
 

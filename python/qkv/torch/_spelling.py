@@ -37,7 +37,8 @@ def told(
 ) -> Callable[..., Any]:
     """Give the function, and ``finish(result, first argument)`` of its result.
 
-    What its arguments mean in other spellings, and the classes that errors have in PyTorch, are found when a call fails.
+    What its arguments mean in other spellings, and the classes that errors have in PyTorch, are found when a call
+    fails.
     """
 
     @functools.wraps(f)

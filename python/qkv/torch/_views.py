@@ -1,7 +1,7 @@
 """Functions, methods and operators of `qkv.torch` that are views of the table of operations (`_operations`).
 
-Each is a function of Python's, written out from its row: the core computes, `wrap` gives the result its class, dtype and name.
-Only the dtype rules are PyTorch's own; they stand here, once each.
+Each is a function of Python's, written out from its row: the core computes, `wrap` gives the result its class, dtype
+and name. Only the dtype rules are PyTorch's own; they are here, once each.
 """
 
 from __future__ import annotations
