@@ -1,5 +1,7 @@
 #include "autograd/in_place.h"
 
+#include <cstddef>
+
 #include "autograd/views.h"
 
 namespace qkv {
@@ -17,6 +19,19 @@ void take_history(TensorImpl& t, const TensorImpl& result) {
   t.requires_grad = result.requires_grad;
   t.lacks_history = result.lacks_history;
   t.grad.set({});
+}
+
+// Where the graph has saved the memory of a base and its only view, which nobody else looks at, it keeps that memory:
+// base and view move to a copy, which the change will overwrite.
+void leave_saved_memory(TensorImpl& base, TensorImpl& view) {
+  const Array old = base.data;
+  const Buffer& buffer = *old.buffer();
+  if (buffer.savers() == 0 || !buffer.own() || buffer.is_viewed() || !old.is_packed()) return;
+  if (old.buffer().use_count() > 3 + buffer.savers()) return;  // `old`, too
+  base.data = cloned(old);
+  const auto offset = static_cast<std::byte*>(view.data.first()) - static_cast<std::byte*>(old.first());
+  view.data = Array(view.data.shape(), view.data.strides(), view.data.dtype(), base.data.buffer(),
+                    static_cast<std::byte*>(base.data.first()) + offset);
 }
 
 // The base's history once the view's part of it holds `result`.
@@ -108,6 +123,7 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
         operation,
         ": a view of a Tensor some of whose numbers are one in memory must be cloned before it is changed in place");
   t.current();
+  leave_saved_memory(*impl.base, impl);
   write(impl.data, result.data());
   rebase(base, t, result);
   take_history(impl, *result.impl());

@@ -12,6 +12,7 @@
 #include "bindings/derived_class.h"
 #include "bindings/promotion.h"
 #include "bindings/tensor_class.h"
+#include "bindings/warning.h"
 #include "ops/ops.h"
 #include "ops/shaping.h"
 
@@ -124,6 +125,7 @@ void bind_subclass(Functions& m) {
   m.def("deep_copied(t, memo)", deep_copied);
   m.def("unfold(t, axis, size, step)", ops::unfold);
   m.def("strides(t)", [](const Tensor& t) { return shape_tuple(t.data().strides()); });
+  m.def("warn_caller(message)", warn_caller);
   m.def("is_packed(t)", [](const Tensor& t) { return t.data().is_packed(); });
   m.def("history_name(t)", [](const Tensor& t) -> std::optional<std::string> {
     const TensorImpl& now = t.current();

@@ -3,6 +3,7 @@
 #include "bindings/call_options.h"
 #include "bindings/formula_source.h"
 #include "bindings/options.h"
+#include "bindings/warning.h"
 #include "core/error.h"
 #include "ops/ops.h"
 
@@ -43,18 +44,6 @@ template <class T> bool zeros_and_ones(const T* x, Index n) {
     ones += found;
   }
   return ones > 0 && ones < n;
-}
-
-// At the line of the user's program that called qkv, however many of qkv's own functions stand between.
-void warn_caller(const std::string& message) {
-  py::object frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-  py::ssize_t level = 1;
-  for (; frame && !frame.is_none(); frame = frame.attr("f_back"), ++level) {
-    const py::dict globals = frame.attr("f_globals");
-    const std::string module = globals.contains("__name__") ? std::string(py::str(globals["__name__"])) : "";
-    if (module != "qkv" && module.rfind("qkv.", 0) != 0) break;
-  }
-  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), level) != 0) throw py::error_already_set();
 }
 
 }  // namespace

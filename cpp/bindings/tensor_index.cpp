@@ -250,7 +250,9 @@ py::object updated(const char* operation, const py::object& self, const std::opt
 void set_item(const Tensor& t, const py::object& index, py::handle given) {
   check_changeable("Tensor", t);
   const Tensor value = value_for(t, given);
-  if (const auto part = part_of(t, index)) {
+  // A view of a view would be a third Tensor that looks at memory which the graph may have saved.
+  const bool is_saved = t.impl()->base != nullptr && t.data().buffer()->savers() > 0 && wants_gradient({t, value});
+  if (const auto part = is_saved ? std::nullopt : part_of(t, index)) {
     set_in_place("Tensor", *part, placed("Tensor", "value", before_change(*part, *part), before_change(t, value)));
     return;
   }

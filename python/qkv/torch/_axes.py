@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-
 from .._errors import shown
+from ._arguments import integer
 from ._tensor import Core, _core_shape
 
 
 def axis_of(dim, rank: int, operation: str) -> int:
     """Count an axis from the front; of a Tensor that has none, 0 and -1 are legal."""
-    axis, size = operator.index(dim), max(rank, 1)
+    axis, size = integer(operation, "dim", dim), max(rank, 1)
     if not -size <= axis < size:
         raise IndexError(
             f"{operation}: dim must be from {-size} to {size - 1} because the Tensor has {rank} axes; got {axis}"

@@ -25,8 +25,8 @@ from ._dtypes import check_device, computed, dtype, int64
 from ._elementwise import as_tensor as _as_tensor
 from ._elementwise import cast, common_dtype, is_operand, result_dtype
 from ._settings import arguments
-from ._shaping import sizes
-from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap
+from ._shaping import in_memory_order, sizes
+from ._tensor import Core, Tensor, _core_size, named, wrap
 
 
 def kind_of(data) -> dtype:
@@ -48,8 +48,13 @@ def numbers_of(data):
     return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
 
 
-def finished(numbers, kind: dtype, operation: str, device=None, requires_grad: bool = False) -> Tensor:
-    """A leaf of these numbers in a dtype, as the factories' common arguments ask for it."""
+def finished(
+    numbers, kind: dtype, operation: str, device=None, requires_grad: bool = False, fresh: bool = False
+) -> Tensor:
+    """A leaf of these numbers in a dtype, as the factories' common arguments ask for it.
+
+    What nobody else holds is `fresh`, and keeps the order of its axes in memory.
+    """
     check_device(device, operation)
     numbers = np.asarray(numbers)
     if numbers.dtype != kind.core:
@@ -59,7 +64,8 @@ def finished(numbers, kind: dtype, operation: str, device=None, requires_grad: b
             )
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = numbers.astype(kind.core)
-    t = wrap(_core.tensor(numbers), "", kind)
+    ordered = numbers.flags.c_contiguous or not fresh
+    t = wrap(_core.tensor(numbers) if ordered else _core.shared(numbers), "", kind)
     if requires_grad:
         t.requires_grad = True
     return t
@@ -92,7 +98,7 @@ def factory(name: str, kind=None, like: bool = False) -> Callable[[Any], Any]:
             numbers = f(*args, **({"dtype": chosen} if told else {}), **options)
             if chosen is None:
                 chosen = {"b": _dtypes.bool_, "i": int64}.get(numbers.dtype.kind, _dtypes.get_default_dtype())
-            return finished(numbers, chosen, name, device, requires_grad)
+            return finished(numbers, chosen, name, device, requires_grad, fresh=True)
 
         common = inspect.signature(eval(f"lambda *, {_COMMON}: None")).parameters.values()
         make.__signature__ = inspect.Signature([*(p for p in own if p.name != "dtype"), *common])
@@ -185,7 +191,7 @@ def _filled(name: str, value):
         return np.full(_shape(name, size), value, dtype.core)
 
     def like(input, dtype):
-        return np.full(_core_shape(input), value, dtype.core)
+        return in_memory_order(input, lambda shape: np.full(shape, value, dtype.core))
 
     make.__doc__ = f"A Tensor of that shape{'' if name == 'empty' else ' of ' + name}."
     like.__doc__ = f"`{name}` in the shape and dtype of another."
@@ -210,7 +216,9 @@ def _full(size, fill_value) -> np.ndarray:
 
 
 full: Any = factory("full")(lambda size, fill_value: _full(size, fill_value))
-factory("full_like", like=True)(lambda input, fill_value: _full(_core_shape(input), fill_value))
+factory("full_like", like=True)(
+    lambda input, fill_value: in_memory_order(input, lambda shape: np.full(shape, _number(fill_value)))
+)
 factory("new_full", like=True)(lambda t, size, fill_value: _full(size, fill_value))
 factory("new_tensor", like=True)(lambda t, data: numbers_of(data))
 factory("eye", _dtypes.get_default_dtype)(lambda n, m=None: np.eye(n, m))

@@ -14,15 +14,20 @@ multinomial: Numbers of entries, drawn with probability proportional to them.
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from .. import _core, random
 from . import _dtypes
+from ._arguments import flag, floating, number
 from ._change import assign
 from ._creation import factory
 from ._elementwise import as_numbers, cast
-from ._shaping import sizes
-from ._tensor import Core, Tensor, define, named, wrap_array
+from ._shaping import in_memory_order, memory_order, sizes
+from ._tensor import Core, Tensor, _core_shape, define, named, wrap_array
 
 _MASK = (1 << 63) - 1
 
@@ -40,8 +45,9 @@ class Generator:
 
     def __init__(self, device="cpu", *, _stream=None) -> None:
         _dtypes.check_device(device, "Generator")
-        self._stream = _stream or _core.Generator()
-        self._seed = 67280421310721
+        self._stream, self._seed = _stream, 67280421310721
+        if _stream is None:
+            self._stream = _core.Generator(self._seed)
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream at the beginning of a seed's."""
@@ -91,7 +97,9 @@ def _drawing(name: str, draw, what: str) -> None:
         return draw(sizes(size), dtype=dtype.core, rng=_stream(generator))
 
     def like(input, *, generator: Generator | None = None, dtype):
-        return make(*input.shape, generator=generator, dtype=dtype)
+        one_by_one = name == "randn" and memory_order(input)
+        drawn = _each(draw) if one_by_one else draw
+        return in_memory_order(input, partial(drawn, dtype=dtype.core, rng=_stream(generator)))
 
     make.__doc__, like.__doc__ = what, f"`{name}` in the shape and dtype of another."
     factory(name, _dtypes.get_default_dtype)(make)
@@ -110,29 +118,52 @@ def randint(low=None, high=None, size=None, *, generator: Generator | None = Non
     low, high = (0, low) if high is None else (low or 0, high)
     if high is None or size is None:
         raise TypeError("randint: high and size must be given, as in randint(0, 5, (3,)) or randint(5, (3,))")
-    return random.randint(int(low), int(high), sizes((size,)), rng=_stream(generator))
+    return random.randint(low, high, sizes((size,)), rng=_stream(generator))
 
 
 @factory("randint_like", like=True)
 def randint_like(input, low: int, high=None, *, generator: Generator | None = None):
     """`randint` in the shape and dtype of another."""
     first, last = (0, low) if high is None else (low, high)
-    return random.randint(int(first), int(last), tuple(input.shape), rng=_stream(generator))
+    return in_memory_order(input, lambda shape: random.randint(first, last, shape, rng=_stream(generator)))
 
 
 randperm = factory("randperm", lambda: _dtypes.int64)(
-    lambda n, *, generator=None: random.randperm(int(n), rng=_stream(generator))
+    lambda n, *, generator=None: random.randperm(n, rng=_stream(generator))
 )
 
 
-@factory("normal", _dtypes.get_default_dtype)
-def normal(mean=0.0, std=1.0, size=None, *, generator: Generator | None = None, dtype):
+_drawn_alike = factory("normal", _dtypes.get_default_dtype)(
+    lambda mean, std, size, *, generator=None, dtype: random.normal(
+        number("normal", "mean", mean),
+        number("normal", "std", std),
+        sizes((size,)),
+        dtype=dtype.core,
+        rng=_stream(generator),
+    )
+)
+
+
+@named("torch.normal")
+def normal(mean=0.0, std=1.0, size=None, *, generator: Generator | None = None, **kind) -> Tensor:
     """Normal numbers; ``mean`` and ``std`` are numbers with a ``size``, or Tensors."""
-    rng = _stream(generator)
-    if not isinstance(mean, Core) and not isinstance(std, Core):
-        return random.normal(mean, std, () if size is None else sizes((size,)), dtype=dtype.core, rng=rng)
+    given = [t for t in (mean, std) if isinstance(t, Core)]
+    if size is not None or not given:
+        return _drawn_alike(mean, std, () if size is None else size, generator=generator, **kind)  # type: ignore[no-any-return]
+    if kind:
+        raise TypeError(
+            f"normal: {next(iter(kind))} must not be given because mean or std is a Tensor and has it"
+        )
+    dtype = floating("normal", "mean or std", given[0]).dtype
+    if any(t.requires_grad for t in given):
+        raise RuntimeError(
+            "normal: mean and std must not require gradients; compute mean + std * randn instead"
+        )
     m, s = as_numbers(mean), as_numbers(std)
-    return random.randn(np.broadcast_shapes(m.shape, s.shape), dtype=dtype.core, rng=rng) * s + m
+    if (s < 0).any():
+        raise RuntimeError("normal: std must be at least 0; got others")
+    shape = np.broadcast_shapes(m.shape, s.shape)
+    return wrap_array(random.randn(shape, dtype=dtype.core, rng=_stream(generator)) * s + m, dtype)
 
 
 @named("bernoulli")
@@ -140,9 +171,10 @@ def bernoulli(input, p=None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that the Tensor holds, else 0."""
     rng = _stream(generator)
     if p is not None:
-        numbers = random.bernoulli(float(p), tuple(input.shape), dtype=input.dtype.core, rng=rng)
+        numbers = random.bernoulli(number("bernoulli", "p", p), tuple(_core_shape(input)), rng=rng)
     else:
-        numbers = random.bernoulli(np.atleast_1d(as_numbers(input)), rng=rng).reshape(input.shape)
+        chances = as_numbers(floating("bernoulli", "input", input))
+        numbers = random.bernoulli(np.atleast_1d(chances), rng=rng).reshape(chances.shape)
     return wrap_array(numbers, input.dtype)
 
 
@@ -154,10 +186,38 @@ def _fill(t, numbers, name: str, version: int) -> Tensor:
     return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, f"{name}_")
 
 
+def _each(draw):
+    """Draw numbers one by one, as PyTorch does where they are not one after the other in memory.
+
+    Fewer than 16 are drawn so; more would be drawn in blocks.
+    """
+
+    def drawn(shape, **options) -> np.ndarray:
+        parts = [draw((min(15, math.prod(shape) - i),), **options) for i in range(0, math.prod(shape), 15)]
+        return np.concatenate(parts or [draw((0,), **options)]).reshape(shape)
+
+    return drawn
+
+
 def _drawn(t, name: str, version: int, generator: Generator | None, *given) -> Tensor:
     """Numbers of the stream in the shape and dtype of a Tensor, in place."""
-    drawn = getattr(random, name)(*given, tuple(t.shape), dtype=t.dtype.core, rng=_stream(generator))
-    return _fill(t, drawn, name, version)
+    draw: Any = partial(getattr(random, name), *given)
+    if name == "normal" and not _core.is_packed(t):
+        draw = _each(draw)
+    options = {"dtype": t.dtype.core, "rng": _stream(generator)}
+    return _fill(t, in_memory_order(t, partial(draw, **options)), name, version)
+
+
+def _coins(t, p, generator: Generator | None) -> np.ndarray:
+    """1 with probability p: one for all, or one for each."""
+    if not isinstance(p, Core) or not _core_shape(p):
+        chance = number("bernoulli_", "p", p)
+        return in_memory_order(t, lambda shape: random.bernoulli(chance, shape, rng=_stream(generator)))
+    if (order := memory_order(t)) is None:
+        order = range(len(_core_shape(t)))
+    chances = np.broadcast_to(as_numbers(p), _core_shape(t)).transpose(order)
+    drawn = random.bernoulli(np.atleast_1d(chances), rng=_stream(generator)).reshape(chances.shape)
+    return drawn.transpose(np.argsort(order))
 
 
 _DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to which all whole numbers are
@@ -166,13 +226,14 @@ _DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to whic
 @named(".random_")
 def random_(t, a=None, b=None, *, generator: Generator | None = None) -> Tensor:
     """Whole numbers below a bound, or from one to another, in place; int64 without bounds up to 2**63 - 1."""
-    if a is None and t.dtype is _dtypes.int64:
-        return _fill(t, [random_number(generator) for _ in range(t.numel())], "random", 2)
+    if a is None and b is None and t.dtype is _dtypes.int64:
+        draw = lambda shape: np.reshape([random_number(generator) for _ in range(t.numel())], shape)  # noqa: E731
+        return _fill(t, in_memory_order(t, draw), "random", 2)
     low, high = (0, a) if b is None else (a, b)
     if high is None:
         high = _DIGITS.get(t.dtype) or 2 ** (8 * t.dtype.itemsize - 1)
-    numbers = random.randint(low, high, tuple(t.shape), rng=_stream(generator))
-    return _fill(t, numbers, "random", 2)
+    draw = lambda shape: random.randint(low, high, shape, rng=_stream(generator))  # noqa: E731
+    return _fill(t, in_memory_order(t, draw), "random", 2)
 
 
 _TABLE = {
@@ -182,14 +243,22 @@ _TABLE = {
     "torch.set_rng_state": lambda new_state: default_generator.set_state(new_state),
     ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
     ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
-    ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(
-        t, random.bernoulli(float(p), tuple(t.shape), rng=_stream(generator)), "bernoulli", 2
-    ),
+    ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(t, _coins(t, p, generator), "bernoulli", 2),
     ".exponential_": lambda t, lambd=1.0, *, generator=None: _fill(
-        t, _stream(generator)._exponential(float(lambd), tuple(t.shape), t.dtype.core), "exponential", 0
+        t,
+        in_memory_order(
+            t, lambda shape: random.exponential(lambd, shape, dtype=t.dtype.core, rng=_stream(generator))
+        ),
+        "exponential",
+        0,
     ),
     "multinomial": lambda input, num_samples, replacement=False, *, generator=None: wrap_array(
-        random.multinomial(as_numbers(input), num_samples, replacement, rng=_stream(generator))
+        random.multinomial(
+            as_numbers(floating("multinomial", "input", input)),
+            num_samples,
+            flag("multinomial", "replacement", replacement),
+            rng=_stream(generator),
+        )
     ),
 }
 define(_TABLE)

@@ -23,7 +23,10 @@ def arguments(text: str):
     names = inspect.signature(eval(f"lambda {text}: None")).parameters  # the texts are those of this package
 
     def decorate(f):
-        call = eval(f"lambda {text}: f({', '.join(f'{name}={name}' for name in names)})", {"f": f})
+        call = eval(
+            f"lambda {text}: f({', '.join(f'{name}={name}' for name in names)})",
+            {"f": f, "__name__": f.__module__},
+        )
         functools.update_wrapper(call, f)
         del call.__wrapped__  # whose signature is not that of the call
         return call

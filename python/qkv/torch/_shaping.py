@@ -46,6 +46,24 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(map(operator.index, given))
 
 
+def memory_order(t) -> list[int] | None:
+    """Axes from the one with the longest steps in memory to that with the shortest; None: they are in that order."""
+    if _core.is_packed(t):
+        return None
+    steps = _core.strides(t)
+    order = sorted(range(len(steps)), key=lambda axis: -steps[axis])
+    return None if 0 in steps or order == sorted(order) else order
+
+
+def in_memory_order(t, make) -> np.ndarray:
+    """Numbers in the shape of a Tensor, made in the order of its memory by a function of a shape."""
+    shape, order = tuple(_core_shape(t)), memory_order(t)
+    if order is None:
+        return make(shape)  # type: ignore[no-any-return]
+    made: np.ndarray = make(tuple(shape[axis] for axis in order))
+    return made.transpose(np.argsort(order))
+
+
 cat, stack = FUNCTIONS["cat"], FUNCTIONS["stack"]
 
 

@@ -309,6 +309,7 @@ def _operators(row: Operation) -> None:
 
 
 _SPACE = {
+    "__name__": "qkv.torch",
     **{"Tensor": Tensor, "OPERANDS": OPERANDS, "wrap": wrap, "promoted": _core.promoted, "double": _double},
     **{
         "tensor": _tensor,

@@ -20,6 +20,7 @@ from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
 from .._settings import arguments
+from .._shaping import memory_order
 from .._spelling import answer
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap
 from ._losses import (  # noqa: F401
@@ -235,9 +236,7 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
     _check_probability(p)
     if not training or p == 0:
         return input
-    strides = () if _core.is_packed(input) else _core.strides(input)
-    order = [] if 0 in strides else sorted(range(len(strides)), key=lambda axis: -strides[axis])
-    if order == sorted(order):
+    if (order := memory_order(input)) is None:
         dropped = _core.dropout(input, p, default_generator._stream)
     else:
         in_memory = _core.dropout(wrap(Core.transpose(input, order)), p, default_generator._stream)

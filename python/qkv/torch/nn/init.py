@@ -10,9 +10,10 @@ import numpy as np
 from ..._errors import shown
 from .._functions import where
 from .._grad_mode import no_grad
-from .._random import Generator, default_generator
-from .._tensor import Tensor, refuse_attribute
+from .._random import Generator
+from .._tensor import FUNCTIONS, Tensor, refuse_attribute, wrap_array
 
+empty_like = FUNCTIONS["empty_like"]
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 
 
@@ -76,13 +77,13 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None) -> T
     def refused(x):
         if normal:
             return (x < a) | (x > b)
-        uniform = x.clone().uniform_(generator=generator)
+        uniform = empty_like(x).uniform_(generator=generator)
         return uniform.log() > ((x - mean) / std).pow(2) * -0.5 - peak
 
     result = draw(tensor)
     wrong = refused(result)
     while wrong.any():
-        again = draw(tensor.clone())
+        again = draw(empty_like(tensor))
         result, wrong = where(wrong, again, result), wrong & refused(again)
     return tensor.copy_(result)
 
@@ -151,12 +152,12 @@ def orthogonal_(tensor, gain: float = 1, generator: Generator | None = None) -> 
     if len(tensor.shape) < 2:
         raise ValueError(f"orthogonal_: tensor must have at least 2 axes; got shape {tuple(tensor.shape)}")
     rows, columns = tensor.shape[0], int(np.prod(tensor.shape[1:], dtype=int))
-    drawn = Tensor(rows, columns).normal_(0, 1, generator=generator or default_generator).numpy()
+    drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator).numpy()
     q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
     q = q * np.sign(np.diag(r))
     with np.errstate(over="ignore"):
         values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
-    return tensor.copy_(Tensor(values))
+    return tensor.copy_(wrap_array(values))
 
 
 # Old names, with a warning in PyTorch.

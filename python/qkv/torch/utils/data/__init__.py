@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...._errors import shown
+from ..._arguments import flag
 from ..._creation import tensor
 from ..._random import Generator, default_generator, randint, random_number, randperm
 from ..._settings import constructor, undefined
@@ -111,6 +112,12 @@ def random_split(dataset, lengths: Sequence[Any], generator: Generator | None = 
     return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, sizes, strict=True)]
 
 
+def _count(name: str, value) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={shown(value)}")
+    return value
+
+
 class Sampler(_Of):
     """Base of what says in which order entries are taken."""
 
@@ -135,20 +142,23 @@ class RandomSampler(Sampler):
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None) -> None:
         super().__init__(data_source)
-        self.replacement, self.generator = replacement, generator
-        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self.replacement, self.generator = flag("RandomSampler", "replacement", replacement), generator
+        self.num_samples = _count("num_samples", len(data_source) if num_samples is None else num_samples)
 
     def __len__(self) -> int:
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        n, left = len(self.data_source), self.num_samples
-        rng = self.generator or Generator().manual_seed(random_number())
-        while left > 0:
-            draw = partial(randint, size=(min(32, left),)) if self.replacement else randperm
-            drawn = draw(n, generator=rng)
-            yield from drawn.tolist()[:left]
-            left -= max(len(drawn), 1)
+        n, rng = len(self.data_source), self.generator or Generator().manual_seed(random_number())
+        most = 32 if self.replacement else n
+        for _ in range(self.num_samples // most):
+            yield from self._some(n, 32, rng)
+        rest = self.num_samples % most
+        yield from self._some(n, rest, rng)[:rest]  # one more permutation, even where none of it is taken
+
+    def _some(self, n: int, count: int, rng: Generator) -> list[int]:
+        drawn = randint(n, (count,), generator=rng) if self.replacement else randperm(n, generator=rng)
+        return drawn.tolist()  # type: ignore[no-any-return]
 
 
 class SubsetRandomSampler(Sampler):
@@ -167,7 +177,8 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler, batch_size: int, drop_last: bool) -> None:
         super().__init__(sampler)
-        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+        self.sampler, self.batch_size = sampler, _count("batch_size", batch_size)
+        self.drop_last = flag("BatchSampler", "drop_last", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         rest = iter(self.sampler)
@@ -235,9 +246,10 @@ class DataLoader(_Of):
             self.sampler = (shuffled if self.shuffle else SequentialSampler)(self.dataset)
         if self.batch_sampler is not None:
             self.batch_size = None
-        elif self.batch_size is not None and not self._iterable:
-            self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
-        batched = self.batch_size or self.batch_sampler
+        elif self.batch_size is not None:
+            entries = self.dataset if self._iterable else self.sampler
+            self.batch_sampler = BatchSampler(entries, self.batch_size, self.drop_last)
+        batched = self.batch_size is not None or self.batch_sampler is not None
         self.collate_fn = self.collate_fn or (default_collate if batched else lambda entry: entry)
 
     def _check(self, num_workers, sampler, batch_sampler, shuffle, **rest) -> None:
@@ -250,7 +262,15 @@ class DataLoader(_Of):
             and chosen,
             "num_workers and timeout options should be non-negative": num_workers < 0 or rest["timeout"] < 0,
             f"worker_init_fn must be None {here}": num_workers and rest["worker_init_fn"] is not None,
+            f"batch_size=None {two} drop_last": rest["batch_size"] is None and rest["drop_last"],
         }
+        if isinstance(rest["dataset"], IterableDataset):
+            given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
+            refused |= {
+                f"{name} must not be given because an IterableDataset has an order of its own": value
+                not in (None, False)
+                for name, value in given.items()
+            }
         for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
             refused[f"{name} option needs num_workers > 0"] = rest[name] and not num_workers
         if wrong := [text for text, is_wrong in refused.items() if is_wrong]:
@@ -261,10 +281,8 @@ class DataLoader(_Of):
         return self._batches()
 
     def _batches(self: Any) -> Iterator[Any]:
-        if self._iterable and self.batch_size is not None:
-            entries: Any = BatchSampler(self.dataset, self.batch_size, self.drop_last)
-        elif self._iterable:
-            entries = self.dataset
+        if self._iterable:
+            entries: Any = self.dataset if self.batch_sampler is None else self.batch_sampler
         elif self.batch_sampler is None:
             entries = (self.dataset[i] for i in self.sampler)
         else:

@@ -1,0 +1,292 @@
+"""Calls that are wrong in one argument: what PyTorch and qkv.torch make of them.
+
+Functions, methods and modules are called with good arguments, each of which is replaced in turn by values of other
+sizes, ranks, dtypes, signs and kinds.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .signature_samples import OF, SAMPLES, VALUES, given
+
+# What takes an argument's place, by a name for the kind of mistake.
+WRONG = {
+    "none": "None",
+    "text": "'x'",
+    "object": "object()",
+    "negative": "-2",
+    "zero": "0",
+    "large": "7",
+    "fraction": "2.5",
+    "true": "True",
+    "list": "[1, 5]",
+    "empty": "()",
+    "number": "m.tensor(1.5)",
+    "row": "m.tensor([0.5, 1.5, 2.0])",
+    "ones": "m.ones(1, 1)",
+    "wide": "m.ones(2, 4)",
+    "tall": "m.ones(5, 3)",
+    "deep": "m.ones(2, 2, 3)",
+    "nothing": "m.ones(0)",
+    "double": "m.ones(2, 3, dtype=m.float64)",
+    "whole": "m.tensor([[0, 1, 1], [1, 0, 1]])",
+    "places": "m.tensor([0, 5])",
+    "below": "m.tensor([0, -1])",
+    "truth": "m.ones(2, 3) > 0",
+}
+# The good calls of what `SAMPLES` has not: methods, nn.functional.
+METHODS = {
+    "view": "x, 3, 2",
+    "expand": "x[:1], 2, 3",
+    "repeat": "x, 2, 1",
+    "unfold": "x, 1, 2, 1",
+    "fill_": "x.clone(), 2.0",
+    "copy_": "x.clone(), y",
+    "masked_fill_": "x.clone(), mask, 2.0",
+    "add_": "x.clone(), y",
+    "mul_": "x.clone(), y",
+    "clamp_": "x.clone(), -1.0, 1.0",
+    "scatter_": "x.clone(), 1, places, y",
+    "index_add_": "x.clone(), 0, rows, y",
+    "index_copy_": "x.clone(), 0, rows, y",
+    "index_fill_": "x.clone(), 0, rows, 2.0",
+    "normal_": "x.clone(), 0.0, 1.0",
+    "uniform_": "x.clone(), 0.0, 1.0",
+    "bernoulli_": "x.clone(), 0.5",
+    "exponential_": "x.clone(), 1.0",
+    "random_": "x.clone(), 0, 9",
+    "fill_diagonal_": "square.clone(), 2.0",
+    "type_as": "x, y",
+    "size": "x, 1",
+    "stride": "x, 1",
+    "view_as": "x, y",
+    "expand_as": "x[:1], y",
+    "new_zeros": "x, (2, 3)",
+    "new_full": "x, (2, 3), 1.5",
+    "__getitem__": "x, 1",
+    "__add__": "x, y",
+    "__pow__": "x, 2.0",
+    "__matmul__": "x, square",
+    "__and__": "mask, mask",
+    "__lt__": "x, y",
+}
+LABELS = "m.tensor([2, 1])"
+FUNCTIONAL = {
+    **dict.fromkeys(["relu", "relu6", "silu", "selu", "mish", "logsigmoid", "gelu", "tanh", "sigmoid"], "x"),
+    **dict.fromkeys(["softmax", "log_softmax", "softmin"], "x, 1"),
+    "leaky_relu": "x, 0.1",
+    "elu": "x, 0.5",
+    "hardtanh": "x, -1.0, 1.0",
+    "softplus": "x, 2.0, 20.0",
+    "glu": "m.ones(2, 4), 1",
+    "linear": "x, square, vector",
+    "bilinear": "x, y, stack, vector",
+    "embedding": "places, x, 1",
+    "one_hot": "places, 4",
+    "layer_norm": "x, (3,), vector, vector, 1e-5",
+    "rms_norm": "x, (3,), vector, 1e-5",
+    "dropout": "x, 0.5, True",
+    "normalize": "x, 2.0, 1, 1e-12",
+    "pad": "x, (1, 2), 'constant', 0.5",
+    "cosine_similarity": "x, y, 1, 1e-8",
+    "cross_entropy": f"x, {LABELS}, p[0]",
+    "nll_loss": f"x, {LABELS}, p[0]",
+    "mse_loss": "x, y",
+    "l1_loss": "x, y",
+    "smooth_l1_loss": "x, y",
+    "huber_loss": "x, y, 'mean', 0.5",
+    "binary_cross_entropy": "p, p.flip(0), p",
+    "binary_cross_entropy_with_logits": "x, p, p",
+    "kl_div": "x, p",
+    "scaled_dot_product_attention": "stack, stack, stack, stack, 0.0",
+}
+KEYWORDS = {  # beyond VALUES; of nn.functional by its name
+    "cross_entropy": "ignore_index=1, label_smoothing=0.1, reduction='sum'",
+    "nll_loss": "ignore_index=1, reduction='sum'",
+    **dict.fromkeys(["mse_loss", "l1_loss"], "reduction='sum', weight=p"),
+    "huber_loss": "weight=p",
+    "smooth_l1_loss": "reduction='sum', beta=0.5",
+    "binary_cross_entropy": "reduction='sum'",
+    "binary_cross_entropy_with_logits": "reduction='sum', pos_weight=p",
+    "kl_div": "reduction='batchmean', log_target=True",
+    "scaled_dot_product_attention": "is_causal=False, scale=0.5, enable_gqa=False",
+}
+# Modules: how one is made, and what it is called with.
+MODULES = {
+    **{
+        name: ("", "x")
+        for name in [
+            "ReLU",
+            "ReLU6",
+            "SiLU",
+            "SELU",
+            "Mish",
+            "LogSigmoid",
+            "GELU",
+            "Tanh",
+            "Sigmoid",
+            "Identity",
+        ]
+    },
+    **{name: ("1", "x") for name in ["Softmax", "LogSoftmax", "Softmin"]},
+    "LeakyReLU": ("0.1", "x"),
+    "ELU": ("0.5", "x"),
+    "Hardtanh": ("-1.0, 1.0", "x"),
+    "Softplus": ("2.0, 20.0", "x"),
+    "GLU": ("1", "m.ones(2, 4)"),
+    "Dropout": ("0.5", "x"),
+    "Flatten": ("0, 1", "x"),
+    "Linear": ("3, 4", "x"),
+    "LazyLinear": ("4", "x"),
+    "Bilinear": ("3, 3, 2", "x, y"),
+    "Embedding": ("4, 3, 1", "places"),
+    "LayerNorm": ("3, 1e-5", "x"),
+    "RMSNorm": ("3, 1e-5", "x"),
+    "Conv2d": ("3, 2, 2, 2", "m.ones(2, 3, 4, 4)"),
+    "CosineSimilarity": ("1, 1e-8", "x, y"),
+    "ZeroPad1d": ("(1, 2)", "x"),
+    "CrossEntropyLoss": ("p[0]", f"x, {LABELS}"),
+    "NLLLoss": ("p[0]", f"x, {LABELS}"),
+    "MSELoss": ("", "x, y"),
+    "L1Loss": ("", "x, y"),
+    "SmoothL1Loss": ("", "x, y"),
+    "HuberLoss": ("'mean', 0.5", "x, y"),
+    "BCELoss": ("p", "p, p"),
+    "BCEWithLogitsLoss": ("p", "x, p"),
+    "KLDivLoss": ("", "x, p"),
+    **{name: ("3, 4, 2", "stack, m.ones(2, 3, 4)") for name in ("RNN", "GRU")},
+    "LSTM": ("3, 4, 2", "stack"),
+    **{name: ("3, 4", "x, m.ones(2, 4)") for name in ("RNNCell", "GRUCell")},
+    "LSTMCell": ("3, 4", "x"),
+    "MultiheadAttention": ("3, 1, 0.0", "stack, stack, stack, None, False"),
+    "TransformerEncoderLayer": ("3, 1, 5, 0.0", "stack, square"),
+    "TransformerDecoderLayer": ("3, 1, 5, 0.0", "stack, stack, square"),
+    "Transformer": ("3, 1, 1, 1, 5, 0.0", "stack, stack"),
+}
+MODULE_KEYWORDS = {
+    **{name: "reduction='sum'" for name in MODULES if name.endswith("Loss") and name != "HuberLoss"},
+    "KLDivLoss": "reduction='sum', log_target=True",
+    "GELU": "approximate='tanh'",
+    "CrossEntropyLoss": "label_smoothing=0.1, ignore_index=1",
+}
+
+
+class Call(NamedTuple):
+    """One wrong call: `setup` makes what is called, and `code` calls it, with `m` the module."""
+
+    where: str
+    argument: str
+    mistake: str
+    code: str
+    value: str
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    """Arguments of a call's text: their names, or numbers, and texts."""
+    call = ast.parse(f"f({text})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    return [(str(i), ast.unparse(a)) for i, a in enumerate(call.args)] + [
+        (str(k.arg), ast.unparse(k.value)) for k in call.keywords
+    ]
+
+
+def _text(parts: list[tuple[str, str]]) -> str:
+    return ", ".join(value if name.isdigit() else f"{name}={value}" for name, value in parts)
+
+
+def _wrong(where: str, code: str, arguments: str) -> Iterator[Call]:
+    """`code` with ARGUMENTS for its arguments, each replaced in turn."""
+    parts = _parts(arguments)
+    for i, (name, _) in enumerate(parts):
+        for mistake, value in WRONG.items():
+            others = [*parts[:i], (name, "WRONG"), *parts[i + 1 :]]
+            yield Call(where, name, mistake, code.replace("ARGUMENTS", _text(others)), value)
+
+
+def _taken(name: str, f: Any) -> str:
+    """Keywords of `VALUES` that PyTorch's function takes."""
+    import torch
+
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    found = {a.name for schema in schemas for a in schema.arguments if a.kwarg_only}
+    skip = {"dtype", "device", "pin_memory", "requires_grad", "generator", "out_dtype"}
+    words = [(a, OF.get(f"{name} {a}", VALUES.get(a))) for a in sorted(found - skip)]
+    return "".join(f", {a}={value}" for a, value in words if value is not None)
+
+
+def functions() -> Iterator[Call]:
+    import torch
+
+    import qkv.torch
+
+    for name, sample in SAMPLES.items():
+        if callable(getattr(torch, name, None)) and hasattr(qkv.torch, name):
+            yield from _wrong(name, f"m.{name}(ARGUMENTS)", sample + _taken(name, None))
+    for name, sample in METHODS.items():
+        (_, first), *rest = _parts(sample)
+        yield from _wrong(f".{name}", f"({first}).{name}(ARGUMENTS)", _text(rest))
+    for name, sample in FUNCTIONAL.items():
+        more = ", " + KEYWORDS[name] if name in KEYWORDS else ""
+        yield from _wrong(f"F.{name}", f"m.nn.functional.{name}(ARGUMENTS)", sample + more)
+
+
+def modules() -> Iterator[Call]:
+    for name, (made, called) in MODULES.items():
+        keywords = MODULE_KEYWORDS.get(name, "")
+        made = ", ".join(text for text in (made, keywords) if text)
+        yield from _wrong(f"nn.{name}", f"m.nn.{name}(ARGUMENTS)({called})", made)
+        yield from _wrong(f"nn.{name}()", f"m.nn.{name}({made})(ARGUMENTS)", called)
+
+
+REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError)
+
+
+def outcome(m: Any, call: Call) -> Any:
+    """What comes out: an exception, or results as text and arrays."""
+    m.manual_seed(0)
+    space = given(m)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            space["WRONG"] = eval(call.value, space)
+            return numbers(eval(call.code, space))
+        except Exception as error:
+            return error
+
+
+def numbers(result: Any) -> Any:
+    if isinstance(result, (tuple, list)):
+        return [numbers(part) for part in result]
+    if hasattr(result, "detach"):
+        return [str(result.dtype), list(result.shape), result.detach().numpy()]
+    return str(result)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+    return type(a) is type(b) and a == b
+
+
+def verdict(call: Call) -> str:
+    """How qkv.torch differs from PyTorch; "" not at all."""
+    import torch
+
+    import qkv.torch
+
+    theirs, ours = outcome(torch, call), outcome(qkv.torch, call)
+    if isinstance(ours, Exception) and not isinstance(ours, REFUSALS):
+        return "" if type(ours) is type(theirs) else "fails"
+    if isinstance(theirs, Exception) or isinstance(ours, Exception):
+        if isinstance(ours, Exception) == isinstance(theirs, Exception):
+            return ""
+        return "refused" if isinstance(ours, Exception) else "answered"
+    return "" if same(ours, theirs) else "differs"
