@@ -84,7 +84,7 @@ GenerateOptions GenerateArguments::options(const char* operation, Index vocab) c
   else if (chosen == "beam") o.method = Method::beam;
   else if (chosen == "sample") o.method = Method::sample;
   else fail_value(operation, ": method must be \"greedy\", \"beam\" or \"sample\"; got ", described(method));
-  o.beam_size = index_from(beam_size, operation, "beam_size").value_or(0);
+  o.beam_size = index_from(beam_size, operation, "beam_size").value_or(o.beam_size);
   o.length_penalty = required_number_from(length_penalty, operation, "length_penalty");
   o.temperature = required_number_from(temperature, operation, "temperature");
   o.top_k = index_from(top_k, operation, "top_k");
@@ -94,6 +94,15 @@ GenerateOptions GenerateArguments::options(const char* operation, Index vocab) c
     for (const py::handle token : end_id) o.ends.push_back(token_from(token, operation, "end_id", vocab));
   else if (!end_id.is_none()) o.ends = {token_from(end_id, operation, "end_id", vocab)};
   check(operation, o);
+  const auto only_with = [&](bool used, Method needed, const char* needs, const char* name, py::handle value) {
+    if (used && o.method != needed)
+      fail_value(operation, ": ", name, " must be given with method=\"", needs, "\" because \"", chosen,
+                 "\" does not use it; got ", name, " = ", described(value), ", method = \"", chosen, "\"");
+  };
+  only_with(!beam_size.is_none() && o.beam_size != 1, Method::beam, "beam", "beam_size", beam_size);
+  only_with(o.temperature != 1, Method::sample, "sample", "temperature", temperature);
+  only_with(o.top_k.has_value(), Method::sample, "sample", "top_k", top_k);
+  only_with(o.top_p.has_value() && *o.top_p != 1, Method::sample, "sample", "top_p", top_p);
   return o;
 }
 

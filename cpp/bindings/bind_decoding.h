@@ -8,7 +8,7 @@ namespace qkv::bindings {
 
 // The arguments that every generate() takes, as its head says.
 inline constexpr const char* kGenerate =
-    "end_id=None, method='greedy', beam_size=4, length_penalty=0.0, temperature=1.0, top_k=None, top_p=None, "
+    "end_id=None, method='greedy', beam_size=None, length_penalty=0.0, temperature=1.0, top_k=None, top_p=None, "
     "max_len=100";
 struct GenerateArguments {
   PyObject* const* values = nullptr;

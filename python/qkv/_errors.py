@@ -125,6 +125,13 @@ def _hint(
     return None if meant is None else f"did you mean {meant}?"
 
 
+def keyword_hint(name: str, known: Iterable[str]) -> str | None:
+    """Say what was meant by a keyword that is none of those known."""
+    from ._idioms import KEYWORDS  # only errors need the tables
+
+    return _hint(name, known, KEYWORDS.get(name, ()))
+
+
 def misfit(
     operation: str,
     parameters: Sequence[tuple[str, bool]],
@@ -138,13 +145,11 @@ def misfit(
     `parameters` are names, in order, and whether each must be given; the first `most` of them (None: any number) may
     be given by position, and `given` were; `names` are the keywords.
     """
-    from ._idioms import KEYWORDS  # only errors need the tables
-
     known = [name for name, _ in parameters]
     takes = f"it takes {', '.join(known)}" if known else "it takes no arguments by name"
     for name in names:
         if name not in known and not any_keyword:
-            hint = _hint(name, known, KEYWORDS.get(name, ()))
+            hint = keyword_hint(name, known)
             rest = f"; {takes}" if hint is None else f"; {hint}; {takes}".replace("?; it", "? It")
             return f"{operation}: got an unexpected argument {name}{rest}"
         if name in known[: min(given, len(known) if most is None else most)]:

@@ -185,7 +185,9 @@ def test_cached_decoding_equals_uncached(norm_first, method):
     src = RNG.integers(1, 11, (5, 7))
     src[1, 4:] = 0
     qkv.manual_seed(1)
-    sentences = model.generate(src, start_id=1, end_id=2, method=method, beam_size=3, max_len=9)
+    sentences = model.generate(
+        src, start_id=1, end_id=2, method=method, beam_size=3 if method == "beam" else None, max_len=9
+    )
     for b, hypotheses in enumerate(sentences):
         for ids, score, attention in hypotheses:
             logits = model(src[b : b + 1], [[1, *ids[:-1]]])

@@ -19,9 +19,11 @@ from .bert import (
     BertModel,
 )
 from .bert_files import BertPretrained
+from .changes import check_changes, check_spelling, known_entries
 from .config import BertConfig
 from .configuration import Configuration
 from .files import Weights, checked_folder, read_json
+from .generation_rules import ENTRIES
 from .gguf_files import read_gguf
 from .image_model import ImageModel
 from .language_models import CausalModel, EncoderDecoderModel
@@ -76,7 +78,8 @@ def from_config(entries: Mapping[str, Any]) -> Any:
     Raises
     ------
     ValueError, TypeError
-        If the model type is not supported, or an entry does not fit.
+        If the model type is not supported, an entry does not fit, or its name is that of another but for a slip. Other
+        entries, which a file may hold, change nothing.
 
     Examples
     --------
@@ -89,10 +92,13 @@ def from_config(entries: Mapping[str, Any]) -> Any:
     try:
         if entries.get("model_type") == "bert":
             kind: Any = bert_class(entries)
+            check_spelling(entries, BertConfig.known)
             return kind(BertConfig.from_dict(entries))
         table = table_for(entries)
         config = table.configuration(entries)
-        return KINDS[table.kind](config, table.head_named(class_named(entries)))
+        head = table.head_named(class_named(entries))
+        check_spelling(entries, known_entries(table, config, head))
+        return KINDS[table.kind](config, head)
     except (ValueError, TypeError) as error:
         raise type(error)(f"from_config: {error}") from None
 
@@ -118,6 +124,8 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     ------
     OSError
         If a file is missing.
+    TypeError
+        If a change is no entry that this type of model is made by.
     ValueError
         If the model type is not supported, the configuration has an option that qkv does not compute, or a file is
         damaged or does not fit. Nothing is computed before.
@@ -135,15 +143,15 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     place = Path(path)
     if place.suffix == ".gguf" and not place.is_dir():
         entries, weights = read_gguf(place)
-        return _loaded(place, {**entries, **changes}, lambda: weights, None)
+        return _loaded(place, entries, changes, lambda: weights, None)
     folder = checked_folder("from_pretrained", path)
     if read_json(folder / "config.json").get("model_type") == "bert":
         return bert_from(folder, changes)
-    entries = {**read_json(folder / "config.json"), **changes}
+    entries = read_json(folder / "config.json")
     if "num_labels" in changes:
         entries.pop("id2label", None)
         entries.pop("label2id", None)
-    return _loaded(folder / "config.json", entries, lambda: Weights(folder), read_generation(folder))
+    return _loaded(folder / "config.json", entries, changes, lambda: Weights(folder), read_generation(folder))
 
 
 def bert_from(folder: Path, changes: Mapping[str, Any]) -> Any:
@@ -188,8 +196,13 @@ def class_named(entries: Mapping[str, Any]) -> str | None:
 
 
 def _loaded(
-    path: Path, entries: dict[str, Any], opened: Callable[[], Any], generation: dict[str, Any] | None
+    path: Path,
+    entries: dict[str, Any],
+    changes: dict[str, Any],
+    opened: Callable[[], Any],
+    generation: dict[str, Any] | None,
 ) -> Any:
+    entries = {**entries, **changes}
     try:
         table = table_for(entries)
         config = table.configuration(entries)
@@ -199,13 +212,15 @@ def _loaded(
             bodies.pop("decoder")
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
+    check_changes("from_pretrained", changes, known_entries(table, config, head))
     weights = opened()
     names = table.all_names(config, head)
     prefix = body_prefix(table, names, weights)
     counts = {name: len(options["layers"]) for name, options in bodies.items() if isinstance(options, dict)}
     check_layers(weights, names, prefix, counts)
     check_embeddings(weights, names, prefix, bodies)
-    if table.kind == "causal" and config.tie_word_embeddings and has_own_scores(names, weights, prefix):
+    tied = table.kind == "causal" and config.tie_word_embeddings and "tie_word_embeddings" not in changes
+    if tied and has_own_scores(names, weights, prefix):
         config = table.configuration({**entries, "tie_word_embeddings": False})
     if head is not None and head in table.heads and not has_head(table.heads[head], config, weights):
         head = None
@@ -216,6 +231,8 @@ def _loaded(
         raise ValueError(f"{path}: {error}") from None
     for part in read_parameters(model._stored(), weights, prefix, config.num_attention_heads):
         model.load_state_dict(part, strict=False)
+    if generation is not None:
+        generation = {**generation, **{name: value for name, value in changes.items() if name in ENTRIES}}
     model.given_generation = generation
     return model.eval()
 

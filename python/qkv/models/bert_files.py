@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._core import Module
+from .changes import check_changes
 from .config import BertConfig
 from .files import Weights, check_shape, checked_folder, read_json, write_model
 
@@ -57,6 +58,8 @@ class BertPretrained(Module):
         ------
         OSError
             If the folder or one of its files is missing.
+        TypeError
+            If a change is no entry of :class:`BertConfig`.
         ValueError
             If a file is damaged, or its numbers do not fit the configuration; the message names the file.
 
@@ -67,6 +70,7 @@ class BertPretrained(Module):
         >>> qkv.models.BertModel.from_pretrained("tiny").config.hidden_size  # doctest: +SKIP
         8
         """
+        check_changes(f"{cls.__name__}.from_pretrained", changes, BertConfig.known)
         path = checked_folder("from_pretrained", folder)
         entries = read_json(path / "config.json")
         if "num_labels" in changes:

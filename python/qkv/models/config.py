@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _core
 from .._errors import shown
@@ -86,6 +86,7 @@ class BertConfig:
     id2label: dict[int, str] | None = None
     num_labels: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    known: ClassVar[frozenset[str]]
 
     def __post_init__(self) -> None:
         for name in (*SIZES, "pad_token_id", *NUMBERS, "classifier_dropout"):
@@ -181,8 +182,7 @@ class BertConfig:
     @property
     def label2id(self) -> dict[str, int]:
         """The numbers of the classes by name."""
-        assert self.id2label is not None
-        return {name: number for number, name in self.id2label.items()}
+        return {name: number for number, name in (self.id2label or {}).items()}
 
     def core(self) -> dict[str, Any]:
         """Give the entries of the encoder's table."""
@@ -234,9 +234,12 @@ class BertConfig:
             for f in dataclasses.fields(self)
             if f.name not in ("extra", "num_labels")
         }
-        assert self.id2label is not None
-        own["id2label"] = {str(k): v for k, v in self.id2label.items()}
+        own["id2label"] = {str(k): v for k, v in (self.id2label or {}).items()}
         return {**self.extra, **own, "label2id": self.label2id, "model_type": "bert"}
+
+
+_OTHERS = {"architectures", "is_decoder", "label2id", "model_type", "tie_word_embeddings", *NEVER}
+BertConfig.known = frozenset({f.name for f in dataclasses.fields(BertConfig)} - {"extra"} | _OTHERS)
 
 
 def _check(name: str, value: object, kind: type) -> None:

@@ -74,6 +74,7 @@ class Configuration:
     ) -> None:
         standard = {name: own for name, others in OTHER_NAMES.items() for own in others if own in defaults}
         self._standard = standard
+        self.known = {*defaults, *allowed}  # and what is asked for besides
         self._given = {standard.get(name, name): value for name, value in entries.items()}
         self._values = {
             **defaults,
@@ -103,6 +104,7 @@ class Configuration:
 
     def get(self, name: str, otherwise: Any = None) -> Any:
         """Give an entry, or `otherwise` where there is none."""
+        self.known.add(name)
         value = self._values.get(self._standard.get(name, name))
         return otherwise if value is None else value
 
@@ -171,8 +173,13 @@ def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
     return {"nhead": c.num_attention_heads, **inner}
 
 
-def rotary(c: Configuration, kind: str | None = None, base: float | None = None) -> dict[str, Any]:
-    """Give a block's rotary options, of a layer type where those differ."""
+def rotary(
+    c: Configuration, kind: str | None = None, base: float | None = None, part: float | None = None
+) -> dict[str, Any]:
+    """Give a block's rotary options, of a layer type where those differ; `part` of the features of a head turn.
+
+    Hugging Face's architectures without such a part turn all features whatever ``partial_rotary_factor`` says.
+    """
     given = c.get("rope_parameters") or {}
     if kind is not None and isinstance(given, dict) and kind in given:
         given = given[kind] or {}
@@ -180,15 +187,20 @@ def rotary(c: Configuration, kind: str | None = None, base: float | None = None)
     if not isinstance(given, dict) or not isinstance(scaling, dict):
         raise TypeError("rope_parameters and rope_scaling must be objects; got something else")
     rules = dict(scaling or given)
-    theta = rules.pop("rope_theta", None) or base or c.get("rope_theta", 10000.0)
-    part = rules.pop("partial_rotary_factor", None) or c.get("partial_rotary_factor") or 1.0
+    own = c.get("rope_theta", 10000.0)
+    theta = rules.pop("rope_theta", None) or base or own
+    factor = rules.pop("partial_rotary_factor", None) or c.get("partial_rotary_factor") or 1.0
     rule = rules.get("rope_type", rules.get("type", "default"))
     known = ("default", "linear", "dynamic", "yarn", "llama3")
     if rule not in known:
         raise ValueError(f"rope_type must be one of {', '.join(known)}; got {str(rule)[:100]!r}")
+    if rule != "default" and part is None and factor != 1:
+        raise ValueError(
+            f"partial_rotary_factor must be 1 with rope_type {rule!r} because all features turn; got {shown(factor)}"
+        )
     options: dict[str, Any] = {"rotary_base": theta}
     head = c.get("head_dim") or c.hidden_size // c.num_attention_heads
-    if part != 1:
+    if part is not None:
         options["rotary_dim"] = int(head * part)
     if rule != "default":
         if rule == "dynamic":  # Hugging Face scales behind this entry of the configuration
@@ -211,8 +223,9 @@ def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
 
 def windows(c: Configuration, slides: Callable[[int], bool] | None = None) -> list[dict[str, Any]]:
     """Give a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
-    width = c.get("sliding_window") if c.get("use_sliding_window", True) else None
-    kinds = layer_types(c, slides or (lambda i: i >= c.get("max_window_layers", 0)))
+    width, slide = c.get("sliding_window"), c.get("use_sliding_window", True)
+    width, first = width if slide else None, c.get("max_window_layers", 0)
+    kinds = layer_types(c, slides or (lambda i: i >= first))
     return [
         {"window": (width - 1, 0)} if kind == "sliding_attention" and width is not None else {}
         for kind in kinds

@@ -126,7 +126,7 @@ def generate(
     start_id: int,
     end_id: int | None = None,
     method: Literal["greedy", "beam", "sample"] = "greedy",
-    beam_size: int = 4,
+    beam_size: int | None = None,
     length_penalty: float = 0.0,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -148,8 +148,8 @@ def generate(
         The token before the first, and the one that ends a target; without the latter all have ``max_len`` tokens.
     method : {"greedy", "beam", "sample"}
         The likeliest token at each step; :func:`beam_search`; a draw from :func:`qkv.manual_seed`'s generator.
-    beam_size : int
-        Of the beam.
+    beam_size : int, optional
+        With beams: how many hypotheses are kept, 4 if not given.
     length_penalty : float
         Hypotheses are ranked by ``log p / length ** length_penalty``.
     temperature : float
@@ -170,7 +170,7 @@ def generate(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not of its kind or out of its range.
+        If an argument is not of its kind or out of its range, or ``method`` does not use it.
 
     Notes
     -----

@@ -70,7 +70,7 @@ class Generation:
         attention_mask: Any = None,
         max_new_tokens: int,
         method: str = "greedy",
-        beam_size: int = 4,
+        beam_size: int | None = None,
         length_penalty: float = 0.0,
         temperature: float = 1.0,
         top_k: int | None = None,
@@ -106,8 +106,8 @@ class Generation:
         Raises
         ------
         ValueError
-            If a prompt is empty or too long for the positions of the model, or the generation_config asks for a rule
-            that qkv does not have.
+            If a prompt is empty or too long for the positions of the model, ``method`` does not use an option that is
+            given, or the generation_config asks for a rule that qkv does not have.
 
         Notes
         -----

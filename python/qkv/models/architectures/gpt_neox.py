@@ -8,10 +8,9 @@ from ..configuration import Configuration, rotary, sizes
 
 def options(c: Configuration) -> dict[str, Options]:
     """Give the body's; old files say ``rotary_pct`` and ``rotary_emb_base``."""
-    turned = rotary(c, base=c.get("rotary_emb_base"))
-    head = c.hidden_size // c.num_attention_heads
-    given = c.get("rope_parameters") or {}
-    turned["rotary_dim"] = int(head * given.get("partial_rotary_factor", c.get("rotary_pct", 0.25)))
+    part = c.get("rotary_pct", 0.25)
+    part = (c.get("rope_parameters") or {}).get("partial_rotary_factor", part)
+    turned = rotary(c, base=c.get("rotary_emb_base"), part=part)
     block = {
         **sizes(c),
         "norm_eps": c.layer_norm_eps,
