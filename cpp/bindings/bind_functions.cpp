@@ -186,6 +186,7 @@ void bind_functions(Functions& m) {
   op<Any, Index>(m, "tril(x, k=0)", ops::lower_triangle);
   op<Any, Index>(m, "triu(x, k=0)", ops::upper_triangle);
   op(m, "pad(x, before, behind, value)", [](Any x, py::handle before, py::handle behind, py::handle value) {
+    check_constant(value, "pad", "constant_values", ", detach() it");
     const auto number = operand("pad", x, value);
     if (!number || number->numel() != 1) fail_type("pad: constant_values must be a number; got ", described(value));
     const Shape first = shape_from(before, "pad", "pad_width"), last = shape_from(behind, "pad", "pad_width");

@@ -240,7 +240,7 @@ Array copy_of(py::handle data, py::handle dtype, const char* operation) {
   } else if (array.size() > 0 || has_dtype()) {
     if (kind == 'b') wanted = DType::boolean;
     else if (kind == 'i' || kind == 'u') wanted = DType::int64, check_unsigned(array, operation, "data");
-    else if (array.dtype().itemsize() == 8 && has_dtype()) wanted = DType::float64;
+    else if (array.dtype().itemsize() >= 8 && has_dtype()) wanted = DType::float64;
   }
   if (wanted == DType::int64 && kind == 'f') {
     const Array source = adopt(array, DType::float64);
@@ -262,7 +262,8 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
     return Tensor(packed(tensor.data()).cast(DType::float32));
   }
   if (value.is_none()) fail_type(operation_, ": ", name, " must be an array; got None");
-  if (PyBool_Check(value.ptr()) == 0 && (PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0) && floats)
+  // Python's own: NumPy's float64 is a float, too, and keeps its width.
+  if (floats && (PyFloat_CheckExact(value.ptr()) != 0 || PyLong_CheckExact(value.ptr()) != 0))
     return Tensor(Array::full({}, DType::float32, value.cast<double>()));
   const py::array array = as_numpy(value, operation_, name);
   const py::dtype dtype = array.dtype();

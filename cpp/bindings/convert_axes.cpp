@@ -20,7 +20,7 @@ Shape sizes_from(py::handle size, const char* operation, const char* name, bool 
   if (PyIndex_Check(size.ptr()) != 0 && !has_axes) {
     one(size);
   } else {
-    if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size))
+    if (!py::isinstance<py::sequence>(size) || py::isinstance<py::str>(size) || is_tensor(size))
       fail_type(operation, ": ", name, " must be a number or a tuple of numbers; got ", type_name(size));
     const auto sequence = py::reinterpret_borrow<py::sequence>(size);
     if (!nested && sequence.size() == 1 && py::isinstance<py::sequence>(sequence[0]))

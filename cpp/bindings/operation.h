@@ -85,22 +85,22 @@ concept Group = requires(A value, Call& call, PyObject* const* values, std::span
   { value.take(call, values, parameters) } -> std::same_as<std::size_t>;
 };
 
-// A number takes no gradient.
-inline void check_constant(const Call& call, PyObject* value, const char* name) {
-  if (!PyFloat_CheckExact(value) && is_tensor(value) && wants_gradient({py::handle(value).cast<Tensor>()}))
-    fail_type(call.operation(), ": ", name,
-              " must be a number because it takes no gradient; got a Tensor that requires one");
-}
-
 // An argument of a call, converted. Of types without a conversion of ours pybind11 makes it.
 template <class A> struct Argument;
+template <class A> struct Inner {
+  using Type = A;
+};
+template <class A> struct Inner<std::optional<A>> {
+  using Type = A;
+};
 template <class A> struct Argument<Plain<A>> {
+  using Given = typename Inner<std::remove_cvref_t<A>>::Type;
   py::detail::make_caster<A> caster;
   static std::string kind() { return kind_of<A>(); }
   bool load([[maybe_unused]] Call& call, PyObject* value, [[maybe_unused]] const char* name) {
     if constexpr (Bound<std::remove_cvref_t<A>>)  // a reference; only pointers may be null
       if (value == Py_None) return false;
-    if constexpr (kOneOf<std::remove_cvref_t<A>, double, std::optional<double>>) check_constant(call, value, name);
+    if constexpr (std::is_arithmetic_v<Given>) check_constant(value, call.operation(), name);
     return caster.load(value, true);
   }
   decltype(auto) get() { return py::detail::cast_op<A>(std::move(caster)); }

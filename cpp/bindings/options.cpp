@@ -124,10 +124,17 @@ std::optional<std::pair<Index, Index>> window_from(py::handle value, const char*
   return std::pair(sides[0], sides[1]);
 }
 
+void check_constant(py::handle value, const char* operation, const char* name, const char* advice) {
+  if (!PyFloat_CheckExact(value.ptr()) && is_tensor(value) && wants_gradient({value.cast<Tensor>()}))
+    fail_type(operation, ": ", name, " must be a number because it takes no gradient; got a Tensor that requires one",
+              advice);
+}
+
 std::optional<double> number_from(py::handle value, const char* operation, const char* name) {
   if (value.is_none()) return {};
   if (PyFloat_CheckExact(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
-  if (is_tensor(value) || PyNumber_Check(value.ptr()) == 0 || py::isinstance<py::str>(value))
+  check_constant(value, operation, name, ", detach() it");
+  if (PyNumber_Check(value.ptr()) == 0 || py::isinstance<py::str>(value))
     fail_type(operation, ": ", name, " must be a number; got ", described(value));
   PyObject* number = PyNumber_Float(value.ptr());
   if (number == nullptr) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,23 +12,46 @@ from . import _core
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class GradMode:
+def refuse_gradients(operation: str, advice: str = "detach() it", **values: Any) -> None:
+    """Refuse Tensors that record in place of numbers through which no gradient flows."""
+    for name, value in values.items():
+        if isinstance(value, _core.Tensor) and value.requires_grad and _core.grad_enabled():
+            what = "a number" if value.ndim == 0 else "numbers"
+            raise TypeError(
+                f"{operation}: {name} must be {what} because it takes no gradient; got a Tensor that requires one, {advice}"
+            )
+
+
+class _Found(threading.local):
+    def __init__(self) -> None:
+        self.positions: list[bool] = []  # of each block that is entered, before it
+
+
+class Switch:
+    """Within this block a switch of the core has another position. It may be entered again, in any thread."""
+
+    def __init__(self, get: Callable[[], bool], put: Callable[[bool], None], position: bool) -> None:
+        self._get, self._put, self._position = get, put, position
+        self._found = _Found()
+
+    def __enter__(self) -> None:
+        self._found.positions.append(self._get())
+        self._put(self._position)
+
+    def __exit__(self, *error: object) -> None:
+        self._put(self._found.positions.pop())
+
+
+class GradMode(Switch):
     """Within this block, or in a function that it decorates, operations are recorded or not."""
 
     def __init__(self, enabled: bool) -> None:
-        self._enabled = enabled
-
-    def __enter__(self) -> None:
-        self._before = _core.grad_enabled()
-        _core.set_grad_enabled(self._enabled)
-
-    def __exit__(self, *error: object) -> None:
-        _core.set_grad_enabled(self._before)
+        super().__init__(_core.grad_enabled, _core.set_grad_enabled, enabled)
 
     def __call__(self, f: F) -> F:
         import inspect  # takes milliseconds where NumPy has not imported it
 
-        enabled = self._enabled
+        enabled = self._position
         if inspect.isgeneratorfunction(f):
             return _stepwise(f, enabled)  # type: ignore[return-value]
 

@@ -10,6 +10,7 @@ import numpy as np
 from . import _core
 from ._core import Module, Tensor
 from ._errors import misfit, shown, unknown_attribute
+from ._grad_mode import refuse_gradients
 
 Reader = Callable[[str, str, Any], Any]
 
@@ -17,6 +18,7 @@ Reader = Callable[[str, str, Any], Any]
 def number(operation: str, name: str, value: Any) -> float:
     """Give a number, or what holds one, as a float."""
     if isinstance(value, Tensor):
+        refuse_gradients(operation, **{name: value})
         value = value.item()
     try:
         if value is not None and not isinstance(value, (str, bytes)):

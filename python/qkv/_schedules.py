@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 from ._errors import shown, unknown_attribute
+from ._parameter_groups import number
 
 
 class Schedule:
@@ -148,7 +149,8 @@ class NoamSchedule(Schedule):
     def __init__(self, optimizer: Any, d_model: int, warmup_steps: int = 4000, factor: float = 1.0) -> None:
         self._check("d_model", d_model, 1)
         self._check("warmup_steps", warmup_steps, 1)
-        self.d_model, self.warmup_steps, self.factor = d_model, warmup_steps, factor
+        self.d_model, self.warmup_steps = d_model, warmup_steps
+        self.factor = number("NoamSchedule", "factor", factor)
         super().__init__(optimizer)
 
     def lr_at(self, n: int) -> float:

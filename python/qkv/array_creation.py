@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from . import _core
 from ._core import Tensor
-from ._errors import no_dtype, real, shown
+from ._errors import count_of, no_dtype, real, shown
+from ._grad_mode import refuse_gradients
 from .random.arguments import shape_of, unpacked
 
 __all__ = [
@@ -163,6 +164,7 @@ def full(
     array([[0.5, 0.5],
            [0.5, 0.5]], dtype=float32)
     """
+    refuse_gradients("full", "write t.broadcast_to(size), or detach() it", fill_value=fill_value)
     value = _core.as_numpy(fill_value, "full", "fill_value")
     kept = "float32" if value.dtype.kind == "f" and not hasattr(fill_value, "dtype") else value.dtype
     wanted = kept if dtype is None else _dtype("full", dtype)
@@ -236,6 +238,7 @@ def arange(
     array([0.  , 0.25, 0.5 , 0.75], dtype=float32)
     """
     numbers = {"start": start, "step": step} if stop is None else {"start": start, "stop": stop, "step": step}
+    refuse_gradients("arange", "write start + step * qkv.arange(n), or detach() it", **numbers)
     for name, number in numbers.items():
         if np.ndim(number) or np.asarray(number).dtype.kind not in "biuf":
             raise TypeError(f"arange: {name} must be a number; got {shown(number)}")
@@ -281,7 +284,13 @@ def linspace(
     >>> qkv.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    (count,) = shape_of("linspace", (num,))
+    refuse_gradients(
+        "linspace",
+        "write start + (stop - start) * qkv.linspace(0, 1, num), or detach() it",
+        start=start,
+        stop=stop,
+    )
+    count = count_of("linspace", "num", num)
     with _quiet():
         return np.linspace(real(start), real(stop), count, endpoint=endpoint).astype(
             _dtype("linspace", dtype)
@@ -364,4 +373,5 @@ def full_like(x: Any, fill_value: Any, *, dtype: npt.DTypeLike | None = None) ->
     >>> qkv.full_like([1.0, 2.0], 7)
     array([7., 7.], dtype=float32)
     """
+    refuse_gradients("full_like", "write t.broadcast_to(x.shape), or detach() it", fill_value=fill_value)
     return _like("full_like", x, _core.as_numpy(fill_value, "full_like", "fill_value"), dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._core import Tensor
-from ._errors import shown
+from ._errors import integer_of, shown
 
 __all__ = ["concatenate", "pad", "split", "stack"]
 
@@ -178,4 +178,4 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     from ._numpy.moving import split as cut
 
     a = x if isinstance(x, Tensor) else _core.as_numpy(x, "split", "x")
-    return cut("split", a, indices_or_sections, axis, True)
+    return cut("split", a, indices_or_sections, integer_of("split", "axis", axis), True)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _core
 from ._errors import shown
+from ._grad_mode import refuse_gradients
 
 __all__ = ["alibi_slopes", "apply_rotary", "relative_rotation", "rotary_tables", "sinusoidal_positions"]
 
@@ -134,6 +135,7 @@ def rotary_tables(
     >>> cos.round(3).tolist(), sin[0].tolist()
     ([[1.0], [0.5400000214576721]], [0.0])
     """
+    refuse_gradients("rotary_tables", positions=positions)
     numbers = _core.as_numpy(positions, "rotary_tables", "positions")
     if numbers.dtype.kind not in "iuf":
         raise TypeError(f"rotary_tables: positions must be numbers; got dtype {numbers.dtype}")

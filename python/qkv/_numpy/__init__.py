@@ -32,6 +32,13 @@ savez savez_compressed searchsorted shape shares_memory size
 # Those that make arrays, of anything; so do the modules that compare and mask.
 _CONVERT = "asarray_chkfinite require asfarray atleast_1d atleast_2d atleast_3d broadcast_arrays"
 _WRITE = "copyto fill_diagonal place put put_along_axis putmask"
+# In whose weights, at this place, the result is linear.
+_WEIGHTED = {np.bincount: 1, np.histogram: 4}
+_ADVICE = {
+    "bincount": "write qkv.one_hot(x, n).T @ weights, or",
+    "histogram": "write qkv.one_hot(np.digitize(a, bins) - 1, n).T @ weights, or",
+    "linspace": "write start + (stop - start) * np.linspace(0, 1, num), or",
+}
 OPERATORS = {getattr(np, name) for name in _NAMES.split()}
 _UFUNCS_WITHOUT_GRADIENT = {getattr(np, name) for name in _UFUNCS.split()}
 _FUNCTIONS_WITHOUT_GRADIENT = {getattr(np, name) for name in _FUNCTIONS.split()}
@@ -65,6 +72,11 @@ def plain(value: Any, change: Callable[[Any], Any] = lambda t: t.numpy()) -> Any
     return value
 
 
+def without_history(value: Any) -> Any:
+    """Replace the Tensors that were computed by their numbers, which can be stored."""
+    return plain(value, lambda t: t if t.is_leaf else t.detach())
+
+
 def _wrapped(result: Any) -> Any:
     if isinstance(result, (np.ndarray, np.generic)) and result.dtype in _DTYPES:
         return _core.tensor(result)
@@ -78,11 +90,19 @@ def records(tensors: list[Tensor]) -> bool:
 
 
 def _lost(name: str, reason: str, module: str = "numpy") -> TypeError:
-    advice = f"use qkv.{name}, or" if name in _named_in_qkv() else "use qkv's operations, or"
+    advice = (
+        f"use qkv.{name}, or" if name in _named_in_qkv() else _ADVICE.get(name, "use qkv's operations, or")
+    )
     because = reason or "qkv has no such operation"
     return TypeError(
         f"{module}.{name}: the gradient would be lost because {because}; {advice} detach() the Tensor"
     )
+
+
+def _weights(function: Any, args: Any, kwargs: Any) -> list[Tensor]:
+    """Find the Tensors among the weights of what is counted."""
+    place = _WEIGHTED.get(function)
+    return [] if place is None else [*tensors_in([kwargs.get("weights"), *args[place : place + 1]])]
 
 
 def refuse_list() -> None:
@@ -107,10 +127,11 @@ def _is_numpy(module: str) -> bool:
     return module == "numpy" or module.startswith("numpy.")
 
 
-def _named_in_qkv() -> list[str]:
+def _named_in_qkv() -> set[str]:
     from .. import __all__ as public
+    from ..array_creation import __all__ as without_gradient
 
-    return public
+    return {*public} - {*without_gradient}
 
 
 def _tables() -> tuple[ModuleType, ModuleType]:
@@ -171,7 +192,9 @@ def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: A
             return implementation(*args, **kwargs)
         except UnsupportedError as error:
             reason = str(error)
-    if records(found) and function not in _FUNCTIONS_WITHOUT_GRADIENT:
+    if records(found) and (
+        function not in _FUNCTIONS_WITHOUT_GRADIENT or records(_weights(function, args, kwargs))
+    ):
         raise _lost(function.__name__, reason, function.__module__)
     if function in _WRITERS and args and isinstance(args[0], Tensor):
         return _change(function, args[0], *plain(args[1:]), **plain(kwargs))

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._errors import integer_of
 from . import UnsupportedError, plain
 from .table import any_dtype, only
 from .table import register as _register
@@ -127,8 +128,8 @@ def split(operation: str, a: Any, sections: Any, axis: Any, even: bool) -> list[
     """Cut into so many pieces, equal ones where `even`, or before these places."""
     axis = axis_of(axis, a.ndim)
     if isinstance(sections, (list, tuple)) or np.ndim(sections) > 0:
-        return pieces(a, [operator.index(place) for place in sections], axis)
-    size, count = a.shape[axis], operator.index(sections)
+        return pieces(a, [integer_of(operation, "indices_or_sections", place) for place in sections], axis)
+    size, count = a.shape[axis], integer_of(operation, "indices_or_sections", sections)
     if count < 1:
         raise ValueError(f"{operation}: the number of sections must be at least 1; got {count}")
     share, rest = divmod(size, count)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._errors import shown
+from .._grad_mode import refuse_gradients
 from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
 from .inputs import check_feature_names, feature_names, floats, not_fitted, points, weights
@@ -148,6 +149,9 @@ class NadarayaWatson:
             else:
                 self.bandwidth_ = by_rule(self.bandwidth, table, s)
             return self
+        refuse_gradients(
+            "NadarayaWatson.fit", "use qkv.kernel_attention, or detach() it", bandwidth=self.bandwidth
+        )
         given = _core.as_numpy(self.bandwidth, "NadarayaWatson.fit", "bandwidth")
         h = given.astype(np.float64)
         if given.dtype.kind == "b" or h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .. import _core
+from .._grad_mode import Switch
 
 
-class no_attention_record:
+class no_attention_record(Switch):
     """Within this block attention layers keep nothing for ``attention_weights``.
 
     A layer otherwise holds the projected queries and keys of its last call, which is memory of the size of its input.
@@ -19,9 +20,5 @@ class no_attention_record:
     True
     """
 
-    def __enter__(self) -> None:
-        self._before = _core.attention_record_off()
-        _core.set_attention_record_off(True)
-
-    def __exit__(self, *error: object) -> None:
-        _core.set_attention_record_off(self._before)
+    def __init__(self) -> None:
+        super().__init__(_core.attention_record_off, _core.set_attention_record_off, True)

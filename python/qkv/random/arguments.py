@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv._core import Generator, default_generator
+from qkv._core import Generator, as_numpy, default_generator
 from qkv._errors import real, shown
+from qkv._grad_mode import refuse_gradients
 
 DEFAULT: Generator = default_generator()
 _FLOATS: dict[Any, str] = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
@@ -55,9 +56,10 @@ def float_name(operation: str, dtype: npt.DTypeLike) -> str:
     raise TypeError(f"{operation}: dtype must be float32 or float64 because only these are drawn; got {got}")
 
 
-def floats(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Contiguous; lists of numbers and integers count as float32, as in all functions."""
-    array = np.asarray(real(values))
+def floats(operation: str, name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Contiguous; lists of numbers and integers count as float32, as in all functions. What is drawn has no gradient."""
+    refuse_gradients(operation, **{name: values})
+    array = as_numpy(real(values), operation, name)
     keeps = array.dtype == np.float64 and not isinstance(values, (list, tuple, float))
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=np.float64 if keeps else np.float32, order="C")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from qkv._core import Generator
+from qkv._grad_mode import refuse_gradients
 from qkv.random.arguments import float_name, generator_of, shape_of, unpacked
 
 
@@ -133,6 +134,9 @@ def uniform(
     >>> bool((x >= -2).all() and (x < 5).all())
     True
     """
+    refuse_gradients(
+        "uniform", "write low + (high - low) * qkv.rand(size), or detach() it", low=low, high=high
+    )
     return _drawn("uniform", "_uniform", size, dtype, rng, low, high)
 
 
@@ -175,6 +179,7 @@ def normal(
     >>> qkv.normal(0.0, 0.5, (40,)).shape
     (40,)
     """
+    refuse_gradients("normal", "write mean + std * qkv.randn(size), or detach() it", mean=mean, std=std)
     return _drawn("normal", "_normal", size, dtype, rng, mean, std)
 
 
@@ -212,4 +217,7 @@ def exponential(
     >>> bool((qkv.random.exponential(2.0, 100) >= 0).all())
     True
     """
+    refuse_gradients(
+        "exponential", "write qkv.random.exponential(1.0, size) / rate, or detach() it", rate=rate
+    )
     return _drawn("exponential", "_exponential", size, dtype, rng, rate)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from qkv._core import Generator
 from qkv._errors import count_of, integer_of
+from qkv._grad_mode import refuse_gradients
 from qkv.random.arguments import float_name, floats, generator_of, shape_of
 
 
@@ -126,13 +127,14 @@ def bernoulli(
     >>> keep.shape, str(keep.dtype)
     ((3, 5), 'bool')
     """
+    refuse_gradients("bernoulli", p=p)
     generator = generator_of("bernoulli", rng)
     if np.ndim(p) > 0:
         if size is not None:
             raise TypeError(
                 f"bernoulli: size must be left out because an array p has a shape; got size = {size}"
             )
-        drawn: npt.NDArray[Any] = generator._bernoulli_each(floats(p))
+        drawn: npt.NDArray[Any] = generator._bernoulli_each(floats("bernoulli", "p", p))
         return drawn
     if size is None:
         raise TypeError("bernoulli: size must be given because p is one number; got size = None")
@@ -176,7 +178,7 @@ def multinomial(
     >>> qkv.random.multinomial([0.0, 3.0, 0.0], 2, replacement=True).tolist()
     [1, 1]
     """
-    weights = floats(p)
+    weights = floats("multinomial", "p", p)
     if weights.ndim not in (1, 2):
         raise ValueError(
             f"multinomial: p must be (n,) or (rows, n) because a row holds weights; got p {weights.shape}"

@@ -55,8 +55,8 @@ class set_grad_enabled(GradMode):  # noqa: N801
         _core.set_grad_enabled(bool(mode))
 
     def __enter__(self) -> None:
-        self._before = self._outside
-        _core.set_grad_enabled(self._enabled)
+        self._found.positions.append(self._outside)
+        _core.set_grad_enabled(self._position)
 
 
 FUNCTIONS.update({kind.__name__: kind for kind in (no_grad, enable_grad, inference_mode, set_grad_enabled)})
