@@ -125,11 +125,11 @@ def _hint(
     return None if meant is None else f"did you mean {meant}?"
 
 
-def keyword_hint(name: str, known: Iterable[str]) -> str | None:
+def keyword_hint(name: str, known: Iterable[str], table: str = "KEYWORDS") -> str | None:
     """Say what was meant by a keyword that is none of those known."""
-    from ._idioms import KEYWORDS  # only errors need the tables
+    from . import _idioms  # only errors need the tables
 
-    return _hint(name, known, KEYWORDS.get(name, ()))
+    return _hint(name, known, getattr(_idioms, table).get(name, ()))
 
 
 def misfit(

@@ -97,17 +97,6 @@ KEYWORDS = _joined(
         set_to_none: gradients are always set to None, leave it out
         allow_unused (inputs): inputs that do not take part get zeros, leave it out
         norm_type (max_norm): the norm is the Euclidean one, leave it out
-        dtype torch_dtype (architectures): numbers are loaded as float32, then write model.to("float64") or \
-            model.to("bfloat16")
-        device_map max_memory offload_folder low_cpu_mem_usage (architectures): {_CPU}
-        load_in_4bit load_in_8bit quantization_config (architectures): models are not quantized when they are loaded; a \
-            .gguf file may be quantized
-        attn_implementation (architectures): there is one form of attention, leave it out
-        trust_remote_code revision cache_dir token local_files_only force_download subfolder (architectures): models \
-            are folders of this machine, whose code is qkv's; leave it out
-        output_attentions (architectures): {_READ_WEIGHTS}
-        output_hidden_states (architectures): write model(ids, output_hidden_states=True)
-        gguf_file (architectures): write from_pretrained("folder/file.gguf")
         size_average reduce (reduction): give reduction="mean", "sum" or "none"
         num_layers (num_encoder_layers): give num_encoder_layers and num_decoder_layers
         """
@@ -164,11 +153,6 @@ KEYWORDS = _joined(
         labels: targets
         sliding_window: window
         num_training_steps: total_steps
-        n_embd d_model dim embed_dim: hidden_size
-        n_layer n_layers num_layers: num_hidden_layers
-        n_head n_heads num_heads nhead: num_attention_heads
-        n_positions max_len: max_position_embeddings
-        dropout: hidden_dropout_prob
         num_warmup_steps: warmup_steps
         """,
     ),
@@ -209,6 +193,35 @@ KEYWORDS = _joined(
         query_size: embed_dim
         key_size: kdim
         value_size: vdim
+        """,
+    ),
+)
+
+# Entries of a model's configuration, given beside its files.
+ENTRIES = _joined(
+    _said(
+        f"""
+        dtype torch_dtype: numbers are loaded as float32, then write model.to("float64") or \
+            model.to("bfloat16")
+        device_map max_memory offload_folder low_cpu_mem_usage: {_CPU}
+        load_in_4bit load_in_8bit quantization_config: models are not quantized when they are loaded; a \
+            .gguf file may be quantized
+        attn_implementation: there is one form of attention, leave it out
+        trust_remote_code revision cache_dir token local_files_only force_download subfolder: models \
+            are folders of this machine, whose code is qkv's; leave it out
+        output_attentions: {_READ_WEIGHTS}
+        output_hidden_states: write model(ids, output_hidden_states=True)
+        gguf_file: write from_pretrained("folder/file.gguf")
+        """
+    ),
+    _renamed(
+        "other models",
+        """
+        n_embd d_model dim embed_dim: hidden_size
+        n_layer n_layers num_layers: num_hidden_layers
+        n_head n_heads num_heads nhead: num_attention_heads
+        n_positions max_len: max_position_embeddings
+        dropout: hidden_dropout_prob
         """,
     ),
 )

@@ -137,7 +137,7 @@ class Optimizer:
     @lr.setter
     def lr(self, value: Any) -> None:
         rate = number(self._name, "lr", value)
-        assert self.lr is not None  # or an error
+        _ = self.lr  # an error while groups have different ones
         for group in self._groups:
             group.update(lr=rate)
 

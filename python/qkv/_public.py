@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from . import _core
 from ._errors import plain, refusal, unknown_name
+from ._names import public_names
 
 
 def publish(module: str, submodules: Iterable[str] = ()) -> None:
@@ -101,7 +102,11 @@ def _refuse(
 
 def _check_flag(function: FunctionType, name: str, value: Any) -> None:
     try:
-        if value is None or (hasattr(type(value), "__bool__") and bool(value) in (True, False)):
+        if value is None or (
+            not getattr(value, "requires_grad", False)
+            and hasattr(type(value), "__bool__")
+            and bool(value) in (True, False)
+        ):
             return
     except Exception:  # an array of several numbers
         pass
@@ -140,8 +145,8 @@ def _explain_methods(cls: type) -> None:
 
 def _elsewhere(module: str, name: str) -> str | None:
     """Find a public name in the other modules of qkv, however it is spelled."""
-    for path in public_modules():
-        for known in sys.modules[path].__all__ if path != module else ():
+    for path, names in public_names().items():
+        for known in names if path != module else ():
             if plain(known) == plain(name):
                 return f"{path}.{known}"
     return None
@@ -149,16 +154,4 @@ def _elsewhere(module: str, name: str) -> str | None:
 
 def public_modules() -> list[str]:
     """Import all public modules but the imitation of PyTorch, and give their names."""
-    found: list[str] = []
-    waiting = ["qkv"]
-    while waiting:
-        path = waiting.pop(0)
-        found.append(path)
-        for name in importlib.import_module(path).__all__:
-            try:
-                part = getattr(sys.modules[path], name, None)
-            except ImportError:  # of an extra
-                continue
-            if isinstance(part, ModuleType) and part.__name__ != "qkv.torch":
-                waiting.append(part.__name__)
-    return found
+    return [importlib.import_module(path).__name__ for path in public_names()]

@@ -36,7 +36,7 @@ def check_changes(operation: str, changes: Iterable[str], known: Iterable[str]) 
     for name in changes:
         if name not in names:
             meant = [other for other in names if other not in NEVER]
-            hint = keyword_hint(name, meant) or f"a configuration has {', '.join(meant)}"
+            hint = keyword_hint(name, meant, "ENTRIES") or f"a configuration has {', '.join(meant)}"
             raise TypeError(f"{operation}: got an unexpected argument {name}; {hint}")
 
 

@@ -147,9 +147,8 @@ class Generation:
         mask = None if attention_mask is None else kept_ids(attention_mask, prompts.shape)
         padding = numbers(self.generation.get("pad_token_id")) or ends or [0]
 
-        def tell(tokens: np.ndarray) -> None:
-            assert on_token is not None
-            on_token(np.where(tokens < 0, padding[0], tokens))
+        def tell(tokens: np.ndarray, told: Any = on_token) -> None:
+            told(np.where(tokens < 0, padding[0], tokens))
 
         training = model.training
         model.eval()

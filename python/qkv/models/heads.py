@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._core import Dropout, Embedding, LayerNorm, Linear, Module, Parameter, Tensor
@@ -74,8 +76,7 @@ class Head(Module):
         self.output = Linear(inner or width, outputs, bias=bias) if outputs and not tied else None
         self.bias = Parameter(np.zeros(outputs, np.float32)) if tied and bias else None
         if fixed_bias:
-            own = self.bias if self.output is None else self.output.bias
-            assert own is not None
+            own: Any = self.bias if self.output is None else self.output.bias
             own.requires_grad = False
 
     def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
@@ -92,8 +93,8 @@ class Head(Module):
         if self.scale != 1:
             x = x * self.scale
         if self.tied:
-            assert words is not None
-            x = words.logits(x, self.bias)
+            embeddings: Any = words
+            x = embeddings.logits(x, self.bias)
         elif self.output is not None:
             x = self.output(x)
         return self.softcap * tanh(x / self.softcap) if self.softcap else x

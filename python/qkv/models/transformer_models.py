@@ -128,9 +128,9 @@ class TransformerModel(Module):
         return self.head_name is not None and self.architecture.heads[self.head_name].pooler
 
     def _logits(self, hidden: Tensor, keep: Any = None) -> Tensor:
-        assert self.head is not None
-        words = self._words() if self.head.tied else None
-        scores: Tensor = self.head(hidden, words, keep)
+        head: Any = self.head
+        words = self._words() if head.tied else None
+        scores: Tensor = head(hidden, words, keep)
         return scores
 
     def _words(self) -> Embedding:

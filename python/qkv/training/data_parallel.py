@@ -99,7 +99,7 @@ class DataParallel(OneProcess):
         return agreed(error)
 
     def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float, dict[str, float]]:
-        assert self._buckets is not None
+        buckets: Any = self._buckets
         own_means, means = Means(), Means()
         sums = np.array([0.0, 0.0, *self._asked])  # of the losses, of what they are divided by, of the wishes
         for i, batch in enumerate(batches):
@@ -128,12 +128,12 @@ class DataParallel(OneProcess):
                 value.backward()
                 continue
             request = self.comm.add(sums)
-            self._buckets.begin()
+            buckets.begin()
             with span("compute"):
-                _core.backward_by_leaves(value, self._buckets.finished)
+                _core.backward_by_leaves(value, buckets.finished)
             with span("wait"):
                 self.comm.wait(request)
-            self._buckets.end(max(float(sums[1]), 1.0))
+            buckets.end(max(float(sums[1]), 1.0))
         self._asked = bool(sums[2]), bool(sums[3])
         if own_means.sums:  # on all ranks or on none
             for found in self.comm.allgather(own_means.sums):

@@ -125,9 +125,11 @@ def bleu(pred_seq, label_seq, k):
 
 def check_len(a, n):
     """Refuse another length."""
-    assert len(a) == n, f"list's length {len(a)} != expected length {n}"
+    if len(a) != n:
+        raise AssertionError(f"list's length {len(a)} != expected length {n}")
 
 
 def check_shape(a, shape):
     """Refuse another shape."""
-    assert a.shape == shape, f"tensor's shape {a.shape} != expected shape {shape}"
+    if a.shape != shape:
+        raise AssertionError(f"tensor's shape {a.shape} != expected shape {shape}")
