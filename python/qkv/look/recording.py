@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._errors import closest
+from .._numpy import without_history
 from ..attention_image import picture
 from .names import Names, Part
 
@@ -19,7 +21,8 @@ class Recording:
     """What :func:`record` kept of a call.
 
     ``recording[name]`` is a read-only array (a Tensor with ``keep_graph``), or a list of them where the module was
-    called more than once. Weights and scores of the fused attention are computed when they are read.
+    called more than once. Weights and scores of the fused attention are computed when they are read, and when a recording
+    is pickled or copied deep, which takes the model along and leaves the history of Tensors out.
 
     Attributes
     ----------
@@ -32,6 +35,18 @@ class Recording:
     ) -> None:
         self._names, self._kept, self._wanted = names, kept, wanted
         self._model, self._inputs, self._keywords, self.output = call
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {
+            name: [Computed(v, name) if isinstance(v, _core.KeptAttention) else v for v in values]
+            for name, values in self._kept.items()
+        }
+        return {name: without_history(value) for name, value in {**self.__dict__, "_kept": kept}.items()}
+
+    def __copy__(self) -> Recording:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
 
     def names(self) -> list[str]:
         """Names of what was kept, in the order of the model's ``named_modules()``."""
@@ -132,11 +147,34 @@ class Recording:
         return f"Recording: {name!r} is no name of the model{self._names.nearest(str(name))}"
 
 
+class Computed:
+    """What the core keeps of an attention, with its weights or scores in memory: in a recording that was pickled."""
+
+    def __init__(self, kept: Any, name: str) -> None:
+        self._values: NDArray[Any] = np.array(_computed(kept, name))
+        self._values.flags.writeable = False
+        self.shape, self.offset, self._real = tuple(kept.shape), kept.offset, kept.real_keys()
+
+    def weights(self) -> NDArray[Any]:
+        return self._values
+
+    scores = weights
+
+    def real_keys(self) -> Any:
+        return self._real
+
+    def image(self, about: Any) -> Any:
+        return _core.image_of(self._values.reshape(self.shape), about)
+
+    def measures(self, *call: Any) -> Any:
+        return _core.measures_of(self._values.reshape(self.shape), *call)
+
+
 class Weights:
     """The weights of one call of an attention, ``(B, H, Lq, Lk)``: stored, or computed when they are read."""
 
     def __init__(self, value: Any, part: Part) -> None:
-        kept = isinstance(value, _core.KeptAttention)
+        kept = isinstance(value, (_core.KeptAttention, Computed))
         weights: Any = value if kept else by_heads(value, part)
         self._kept: Any = weights if kept else None
         self._stored: Any = None if kept else weights
@@ -190,7 +228,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _computed(value: Any, name: str) -> Any:
-    if not isinstance(value, _core.KeptAttention):
+    if not isinstance(value, (_core.KeptAttention, Computed)):
         return value
     return value.scores() if name.endswith("scores") else value.weights()
 

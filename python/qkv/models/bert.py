@@ -14,7 +14,7 @@ from .bert_heads import BertPreTrainingHeads, draw, drawn
 from .config import BertConfig
 from .configuration import Configuration
 from .heads import Head
-from .outputs import output
+from .outputs import itself, output, reduced
 from .transformer_models import split_states
 
 # What files may hold a second time.
@@ -30,6 +30,9 @@ class BertModelOutput(NamedTuple):
     last_hidden_state: Tensor
     pooler_output: Tensor | None
 
+    __copy__ = itself
+    __reduce__ = reduced
+
 
 class BertForPreTrainingOutput(NamedTuple):
     """Scores of the words ``(B, L, V)``, and of "follows" and "does not follow" ``(B, 2)``."""
@@ -37,11 +40,17 @@ class BertForPreTrainingOutput(NamedTuple):
     prediction_logits: Tensor
     seq_relationship_logits: Tensor
 
+    __copy__ = itself
+    __reduce__ = reduced
+
 
 class LogitsOutput(NamedTuple):
     """Scores of words ``(B, L, V)`` or of classes, ``(B, num_labels)`` or ``(B, L, num_labels)``."""
 
     logits: Tensor
+
+    __copy__ = itself
+    __reduce__ = reduced
 
 
 def _named(kind: Any, found: tuple[Any, ...]) -> Any:
@@ -280,8 +289,7 @@ class BertClassifier(BertWithHead):
         super().__init__(config, values=values)
         p = config.classifier_dropout
         self.dropout = Dropout(config.hidden_dropout_prob if p is None else p)
-        labels = config.num_labels
-        assert labels is not None
+        labels: Any = config.num_labels
         self.classifier = drawn(config, values, lambda: Linear(config.hidden_size, labels))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import count_of
+from .._errors import count_of, integer_of
 from ..random import Generator, rand, randint
 
 IGNORED = -100
@@ -75,7 +75,7 @@ def mask_tokens(
         raise ValueError(
             f"mask_tokens: ids must be from 0 to vocab_size - 1 = {vocab_size - 1}; got {words.min()} to {words.max()}"
         )
-    if not 0 <= mask_id < vocab_size:
+    if not 0 <= integer_of("mask_tokens", "mask_id", mask_id) < vocab_size:
         raise ValueError(
             f"mask_tokens: mask_id must be from 0 to vocab_size - 1 = {vocab_size - 1}; got {mask_id}"
         )

@@ -6,13 +6,35 @@ from collections import namedtuple
 from functools import cache
 from typing import Any
 
+from .._numpy import without_history
+
 
 @cache
 def _tuple_type(name: str, fields: tuple[str, ...]) -> Any:
-    return namedtuple(name, fields)
+    kind: Any = namedtuple(name, fields)
+    kind.__reduce__ = lambda self: (
+        _made,
+        (name, fields, *without_history([*self])),
+    )  # the class is in no module
+    kind.__copy__ = itself
+    return kind
+
+
+def itself(result: Any) -> Any:
+    """Give what a shallow copy is, which loses no gradient: tuples do not change."""
+    return result
+
+
+def reduced(result: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Give what a named tuple is pickled and copied by: its numbers, without their history."""
+    return type(result), tuple(without_history([*result]))
+
+
+def _made(name: str, fields: tuple[str, ...], *values: Any) -> Any:
+    return _tuple_type(name, fields)(*values)
 
 
 def output(name: str, **fields: Any) -> Any:
     """Give a named tuple of the fields that are not None; ``pooler_output`` stands even then."""
     kept = {key: value for key, value in fields.items() if value is not None or key == "pooler_output"}
-    return _tuple_type(name, tuple(kept))(**kept)
+    return _made(name, tuple(kept), *kept.values())
