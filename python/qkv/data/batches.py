@@ -59,7 +59,9 @@ def pad(sequences: Sequence[Any], pad_id: float = 0) -> Padded:
 class Batches:
     """The batches of each epoch: ``batches(epoch)`` is a sequence, the same for the same seed and epoch.
 
-    A place in the data is therefore two numbers, epoch and batch, which is all that a checkpoint stores of it.
+    A place in the data is therefore two numbers, epoch and batch, which is all that a checkpoint stores of it. Each
+    ``for batch in batches`` runs over the next epoch: the first over epoch 0. :class:`qkv.training.Trainer` asks for
+    epochs by number, and so does what is to be the same in a resumed run: an evaluation that goes over ``batches(0)``.
 
     Parameters
     ----------
@@ -133,6 +135,7 @@ class Batches:
             drop_last,
             transform,
         )
+        self._begun = 0  # epochs
 
     def __len__(self) -> int:
         """Give the number of batches in an epoch."""
@@ -149,8 +152,10 @@ class Batches:
         return Epoch(self, epoch, self._order(epoch))
 
     def __iter__(self) -> Iterator[Any]:
-        """Run over the batches of epoch 0."""
-        return iter(self(0))
+        """Run over the batches of the next epoch, from epoch 0 on."""
+        epoch = self(self._begun)
+        self._begun += 1
+        return iter(epoch)
 
     def _order(self, epoch: int) -> list[NDArray[np.int64]]:
         n, size = len(self.columns[0]), self.batch_size

@@ -36,7 +36,17 @@ class Task(NamedTuple):
     test: list[Example]
 
     def majority(self) -> float:
-        """Give the share of test labels that are the most frequent label of the training examples."""
+        """Give the share of test labels that are the most frequent label of the training examples.
+
+        Raises
+        ------
+        ValueError
+            If there are no examples to train or to test with.
+        """
+        if not self.train or not self.test:
+            raise ValueError(
+                f"Task.majority: count and held_out must be above 0; got {len(self.train)} and {len(self.test)}"
+            )
         frequent = Counter(_labels(self.train)).most_common(1)[0][0]
         found = _labels(self.test)
         return found.count(frequent) / len(found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,20 @@ def team_of(
     from .data_parallel import DataParallel
 
     return DataParallel(comm, split, sharded, zero, reduce_dtype)
+
+
+def check_place(checkpoint: str | os.PathLike[str]) -> None:
+    """Refuse a path that no checkpoint can be written to when the time has come."""
+    path = Path(checkpoint)
+    if path.is_dir():
+        raise ValueError(f"Trainer: checkpoint must be a file to be written; got the folder {checkpoint}")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.exists():
+        raise FileNotFoundError(f"Trainer: the folder of checkpoint must exist; there is no {folder}")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"Trainer: checkpoint must be in a folder; got the file {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"Trainer: the folder of checkpoint must be writable; got {folder}")
 
 
 def check_functions(loss: Any, evaluate: Any, stop_when: Any, evaluate_every: Any) -> None:

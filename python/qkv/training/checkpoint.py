@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from .._atomic import write_file
 
 FORMAT = 1
 FACTS = "facts"
+_ENDING = ".npy"
+_LONGEST_NAME = 2**16 - 1 - len(_ENDING)  # bytes
 
 
 class CheckpointError(ValueError):
@@ -39,14 +42,14 @@ def save_arrays(
     ----------
     path : path
     arrays : mapping from str to array or Tensor
-        Numbers and booleans; the name ``facts`` is taken.
+        Numbers and booleans, under any names but ``facts``, which is taken.
     facts : mapping, optional
         Anything that JSON can hold.
 
     Raises
     ------
     ValueError
-        If a name is taken or an array holds objects.
+        If a name is taken or a zip archive cannot hold it, or an array holds objects.
     TypeError
         If JSON cannot hold ``facts``.
     OSError
@@ -65,10 +68,11 @@ def save_arrays(
                 f"save_arrays: arrays must hold numbers or booleans under names other than {FACTS!r}; "
                 f"got {name!r} with dtype {table.dtype}"
             )
+    _check_names(arrays, tables)
     text = json.dumps({} if facts is None else facts)
     page = json.dumps({"format": FORMAT, "facts": text, "digest": _digest(tables, text)})
     entries: dict[str, Any] = {FACTS: np.frombuffer(page.encode(), np.uint8), **tables}
-    write_file(path, lambda file: np.savez(file, **entries))
+    write_file(path, lambda file: _write(file, entries))
 
 
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -101,8 +105,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
         size = file.tell()
         file.seek(0)
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                tables = {name: archive[name] for name in archive.files}
+            tables = _read(file)
             page = json.loads(tables.pop(FACTS).tobytes())
             version, text, digest = page["format"], page["facts"], page["digest"]
             whole = digest == _digest(tables, text)
@@ -119,6 +122,42 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
     if not whole:
         raise _damaged(path, size, "its digest differs from its content")
     return tables, facts
+
+
+def _check_names(arrays: Mapping[Any, Any], tables: Mapping[str, Any]) -> None:
+    """Refuse what comes back under another name: an archive's are UTF-8 of at most 2^16 bytes without a zero."""
+    if len(tables) != len(arrays):
+        raise ValueError("save_arrays: arrays must have different names; got some that are spelled the same")
+    for name in tables:
+        try:
+            kept = len(name.encode()) <= _LONGEST_NAME and "\0" not in name
+        except UnicodeEncodeError:  # half a character
+            kept = False
+        if not kept:
+            raise ValueError(
+                f"save_arrays: names must be text of at most {_LONGEST_NAME} bytes without a zero because the archive "
+                f"holds no others; got {name[:40]!r}"
+            )
+
+
+def _write(file: BinaryIO, entries: Mapping[str, NDArray[Any]]) -> None:
+    """Write what ``np.load`` opens. ``np.savez`` takes the arrays as keywords, next to its own."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, table in entries.items():
+            with archive.open(name + _ENDING, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, table, allow_pickle=False)
+
+
+def _read(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """Read all arrays. ``np.load`` cannot tell ``x`` from ``x.npy``."""
+    tables = {}
+    with zipfile.ZipFile(file) as archive:
+        for place in archive.infolist():
+            with archive.open(place) as member:
+                tables[place.filename.removesuffix(_ENDING)] = np.lib.format.read_array(
+                    member, allow_pickle=False
+                )
+    return tables
 
 
 def _damaged(path: str | os.PathLike[str], size: int, why: str) -> CheckpointError:

@@ -14,7 +14,7 @@ from .._errors import shown
 from ..gradients import no_grad
 from ..optim import ReduceLROnPlateau
 from . import state
-from .arguments import check_count, check_functions, check_norm, check_parts, team_of
+from .arguments import check_count, check_functions, check_norm, check_parts, check_place, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
 from .history import History
 from .interrupt import InterruptAfterUpdate
@@ -96,8 +96,8 @@ class Trainer:
     ValueError
         If a number is out of its range, the schedule is of another optimizer, the optimizer of another model, or
         ``split`` is given without ``comm``.
-    TypeError
-        If ``comm`` is no communicator.
+    TypeError, OSError
+        If ``comm`` is no communicator, or there is no folder for ``checkpoint`` that can be written to.
 
     Notes
     -----
@@ -160,8 +160,8 @@ class Trainer:
             raise ValueError(
                 f"Trainer: monitor must be {LOSS} without evaluate because only it is measured; got {shown(monitor)}"
             )
-        if checkpoint is not None and Path(checkpoint).is_dir():
-            raise ValueError(f"Trainer: checkpoint must be a file to be written; got the folder {checkpoint}")
+        if checkpoint is not None and self._team.is_main:
+            check_place(checkpoint)
         self.model, self.optimizer, self.loss, self.schedule = model, optimizer, loss, schedule
         self.max_grad_norm, self.accumulate = max_grad_norm, accumulate
         self.evaluate, self.evaluate_every, self.stop_when = evaluate, evaluate_every, stop_when
