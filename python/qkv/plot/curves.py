@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._errors import count_of
 from .drawing import numbers, one_axes
+from .labels import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,17 +91,18 @@ def training_curve(
         mean = running_mean(loss, width)
         drawn += ax.plot(updates, mean, color="C0", label=f"mean of {width}")
     for label, value in (reference or {}).items():
-        drawn.append(ax.axhline(value, color="gray", linestyle=":", label=label))
-    ax.set(xlabel="update", ylabel="loss", title=title or "", yscale=yscale)
+        drawn.append(ax.axhline(value, color="gray", linestyle=":", label=readable_title(label)))
+    ax.set(xlabel="update", ylabel="loss", title=readable_title(title), yscale=yscale)
     ax.grid(True, alpha=0.4)
     # The largest number of its first metric, and all their names.
     beside: list[tuple[Axes, float, list[str]]] = []
     for number, name in enumerate(chosen, start=1):
         steps, values = history.metric(name)
         target = ax if "loss" in name else _beside(ax, beside, name, values)
-        drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=name)
+        label = readable_title(name)
+        drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=label)
     for target, _, names in beside:
-        target.set_ylabel(" / ".join(names))
+        target.set_ylabel(readable_title(" / ".join(names)))
     top = beside[-1][0] if beside else ax  # above the lines of all axes
     top.legend(handles=drawn, fontsize="small", loc="center right" if beside else "best")
     return fig, ax

@@ -138,6 +138,8 @@ def titles_per_row(operation: str, titles: Sequence[Any] | None, rows: int, cols
     """Spread titles, one per column or one list per row, over the grid."""
     if titles is None:
         return [[""] * cols for _ in range(rows)]
+    from .labels import readable_title
+
     nested = all(not isinstance(t, str) for t in titles)
     table = [list(t) for t in titles] if nested else [list(titles)] * rows
     if len(table) != rows or any(len(row) != cols for row in table):
@@ -145,7 +147,7 @@ def titles_per_row(operation: str, titles: Sequence[Any] | None, rows: int, cols
             f"{operation}: titles must be {cols} texts, one for each column, or {rows} lists of these, one "
             f"for each row; got {titles!r}"
         )
-    return table
+    return [[readable_title(title) for title in row] for row in table]
 
 
 def scale(

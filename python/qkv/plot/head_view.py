@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._errors import shown
 from .drawing import check_number, given_axes
 from .heads import HeadsView, layers_of, sentence_of, title_of
-from .labels import add_label, widest
+from .labels import add_label, readable_title, widest
 from .views import AttentionView
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class HeadView(HeadsView):
         heads = list(range(len(table))) if self.head is None else [self.head]
         queries, keys = self.queries[q0:q1], self.keys[k0:k1]
         names = [self._called(head) for head in heads] if self.titles is None else list(self.titles)
+        names = [readable_title(name) for name in names]
         high, wide, gap = INCHES
         ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]
         if ax is None:

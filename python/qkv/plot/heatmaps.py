@@ -23,7 +23,7 @@ from .drawing import (
     titles_per_row,
     whole,
 )
-from .labels import fit_ticks, label_ticks
+from .labels import fit_ticks, label_ticks, readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,8 +113,8 @@ def show_heatmaps(
         if not share_scale:
             fig.colorbar(image, ax=axes[i, j], shrink=0.6)
         axes[i, j].set(
-            xlabel=xlabel if xlabel and i == rows - 1 else "",
-            ylabel=ylabel if ylabel and j == 0 else "",
+            xlabel=readable_title(xlabel) if i == rows - 1 else "",
+            ylabel=readable_title(ylabel) if j == 0 else "",
             title=per_row[i][j],
         )
     if share_scale:
@@ -208,7 +208,7 @@ def heatmap(
     fig, own = one_axes(figsize, ax)
     image = draw_matrix(own, table, cmap, vmin, vmax, aspect)
     label_ticks(own, xticks, yticks)
-    own.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "")
+    own.set(xlabel=readable_title(xlabel), ylabel=readable_title(ylabel), title=readable_title(title))
     if colorbar is not None:
         fig.colorbar(image, ax=own, shrink=colorbar)
     if ax is None:
@@ -343,7 +343,8 @@ def heatmap_row(
     low, high = scale(tables, vmin, vmax) if share_scale else (vmin, vmax)
     for i, (panel, table) in enumerate(zip(axes, tables, strict=True)):
         image = draw_matrix(panel, table, cmap, low, high)
-        panel.set(xlabel=labels[i], ylabel=ylabels[i], title=titles[i] if titles else "")
+        names = (labels[i], ylabels[i], titles[i] if titles else "")
+        panel.set(**dict(zip(("xlabel", "ylabel", "title"), map(readable_title, names), strict=True)))
         panel.title.set_fontsize("small")
     if share_scale:
         one_bar(fig, axes, image, shrink)

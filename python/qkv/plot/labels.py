@@ -27,6 +27,11 @@ def readable(token: Any) -> str:
     return "".join(repr(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text)
 
 
+def readable_title(text: Any) -> str:
+    """Give a title or a name of an axis, of any number of lines, in the same way; "" for None."""
+    return "" if text is None else "\n".join(map(readable, str(text).split("\n")))
+
+
 def add_label(ax: Axes, x: float, y: float, token: str, **options: Any) -> Text:
     """Write a token into axes; it may lie outside of them."""
     label: Text = _label_class()(x, y, token, **{"clip_on": False, "fontsize": SIZE, **options})

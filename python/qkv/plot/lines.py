@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .drawing import check_number, lines_of, numbers, one_axes, row_of_axes
+from .labels import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,10 +85,13 @@ def plot_lines(
     fig, ax = one_axes(figsize, ax)
     for x, y, fmt in zip(xs, ys, itertools.cycle(fmts), strict=False):
         ax.plot(x, y, fmt)
-    ax.set(xlabel=xlabel or "", ylabel=ylabel or "", title=title or "", xscale=xscale, yscale=yscale)
+    names = dict(
+        zip(("xlabel", "ylabel", "title"), map(readable_title, (xlabel, ylabel, title)), strict=True)
+    )
+    ax.set(**names, xscale=xscale, yscale=yscale)
     ax.set(**{side: limits for side, limits in (("xlim", xlim), ("ylim", ylim)) if limits is not None})
     if legend:
-        ax.legend(list(legend))
+        ax.legend([readable_title(text) for text in legend])
     if grid:
         ax.grid(True)
     return fig, ax
@@ -144,8 +148,8 @@ def kernel_regression(
         drawn = panel.plot(x, numbers(estimate))
         if y_val is not None:
             drawn += panel.plot(x, numbers(y_val), "m--")
-        texts = legend[: len(drawn)]
+        texts = [readable_title(text) for text in legend[: len(drawn)]]
         drawn += panel.plot(numbers(x_train), numbers(y_train), "o", alpha=0.5)
-        panel.set_xlabel(label)
-        panel.legend(drawn[: len(texts)], list(texts))
+        panel.set_xlabel(readable_title(label))
+        panel.legend(drawn[: len(texts)], texts)
     return fig, axes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._atomic import write_file
 from .._errors import shown
+from .labels import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,16 @@ class View:
     """What a notebook shows and `save` writes; subclasses name the script, and say what it gets and what is drawn."""
 
     script = ""
-    title: str | None = None
+    _title: str | None = None
+
+    @property
+    def title(self) -> str | None:
+        """What stands above it."""
+        return self._title
+
+    @title.setter
+    def title(self, text: str | None) -> None:
+        self._title = None if text is None else readable_title(text)
 
     def _data(self) -> dict[str, Any]:
         """Give what the script reads, as JSON has it."""

@@ -43,7 +43,9 @@ def write(folder: Path, found: Sequence[results.Result], about: Mapping[str, Any
         )
         page = pages.contents(result, contents["entries"], {one["stem"] for one in order})
         text = render("notebook.html", root="../", book=book, before=before, after=after, **page)
-        (folder / "notebooks" / f"{result.path.stem}.html").write_text(text, encoding="utf-8")
+        (folder / "notebooks" / f"{result.path.stem}.html").write_text(
+            text, encoding="utf-8", errors="backslashreplace"
+        )
     (folder / output.INDEX).write_text(render("index.html", root="", **contents), encoding="utf-8")
 
 
