@@ -152,6 +152,8 @@ bool is_bound_function(PyObject* object) {
 
 void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
   const std::string name = signature->name;
+  if (name == "forward" && signature->doc.empty())
+    signature->doc = "What a call of the module computes; its class says what the arguments are.";
   if (name == "__eq__" && !scope.attr("__dict__").contains("__hash__")) scope.attr("__hash__") = py::none();
   if (scope.attr("__dict__").contains(name))
     if (const auto* first = signature_of(scope.attr(name.c_str()))) {

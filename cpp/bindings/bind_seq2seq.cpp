@@ -74,9 +74,10 @@ dropout : float
 template <class Class> void def_missing(Class& interface, const char* name, const char* rest) {
   const std::string words =
       text(py::str(interface.attr("__name__")).cast<std::string>(), ": ", name, rest, " must be defined by a subclass");
-  interface.def(name, [words](typename Class::type&, const py::args&, const py::kwargs&) -> py::object {
-    throw NotImplemented(words);
-  });
+  interface.def(name, "A subclass defines it; the class says how.",
+                [words](typename Class::type&, const py::args&, const py::kwargs&) -> py::object {
+                  throw NotImplemented(words);
+                });
 }
 
 void bind_interfaces(Functions& m) {

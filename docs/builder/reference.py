@@ -17,6 +17,7 @@ MODULES = {
     "qkv.masks.formulas": "Masks by formulas",
     "qkv.scores": "Scores by formulas",
     "qkv.losses": "Losses",
+    "qkv.random": "Random numbers",
     "qkv.optim": "Optimizers and schedules",
     "qkv.models": "Models",
     "qkv.look": "Looking inside",
@@ -35,6 +36,7 @@ ELSEWHERE = {
     "formulas",
     "scores",
     "losses",
+    "random",
     "optim",
     "models",
     "look",
@@ -85,7 +87,7 @@ def section_of(name: str) -> str:
 def listed_elsewhere(name: str) -> bool:
     """Say whether a name of `qkv` is also one of a module with a page: it is documented there."""
     thing = getattr(qkv, name)
-    others = (importlib.import_module(module) for module in MODULES if module != "qkv")
+    others = (importlib.import_module(module) for module in MODULES if module not in ("qkv", "qkv.random"))
     return any(name in module.__all__ and getattr(module, name) is thing for module in others)
 
 

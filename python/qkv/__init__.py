@@ -45,15 +45,35 @@ except ImportError as error:
     ) from error
 
 from . import _callbacks as _callbacks
-from . import array_creation, elementwise, interop, joining, nn, products, reductions, sorting, triangles
-from ._core import Tensor, cached_bytes, empty_cache, get_num_threads, set_num_threads
+from . import (
+    array_creation,
+    elementwise,
+    interop,
+    joining,
+    nn,
+    products,
+    random,
+    reductions,
+    sorting,
+    triangles,
+)
+from ._core import Tensor
 from ._public import publish as _publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
 from .array_creation import *  # noqa: F403
 from .attention import scaled_dot_product_attention
 from .attention_image import attention_image
-from .config import config, get_batch_invariant, set_batch_invariant, show_config
+from .config import (
+    cached_bytes,
+    config,
+    empty_cache,
+    get_batch_invariant,
+    get_num_threads,
+    set_batch_invariant,
+    set_num_threads,
+    show_config,
+)
 from .elementwise import *  # noqa: F403
 from .gradients import grad, jacobian, no_grad, tensor
 from .joining import *  # noqa: F403
@@ -113,6 +133,7 @@ __all__ = [
     "rand",
     "randint",
     "randn",
+    "random",
     "randperm",
     "reference",
     "relative_rotation",

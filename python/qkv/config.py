@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._errors import count_of
 
 # OpenBLAS's cores by what they use; a core that is not listed is not judged.
 _BLAS_LEVEL = {
@@ -116,6 +117,75 @@ def get_batch_invariant() -> bool:
     False
     """
     return _core.get_batch_invariant()
+
+
+def set_num_threads(n: int) -> None:
+    """Let everything from the next call on run on at most so many threads, those of OpenBLAS among them.
+
+    Results are the same bits for any number of threads. At the start it is the number of CPUs that the process may use,
+    or ``QKV_NUM_THREADS`` or ``OMP_NUM_THREADS``.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such number.
+
+    Examples
+    --------
+    >>> before = qkv.get_num_threads()
+    >>> qkv.set_num_threads(1)
+    >>> qkv.get_num_threads()
+    1
+    >>> qkv.set_num_threads(before)
+    """
+    _core.set_num_threads(count_of("set_num_threads", "n", n, 1))
+
+
+def get_num_threads() -> int:
+    """On how many threads qkv computes at most; :func:`set_num_threads` sets it.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> qkv.get_num_threads() >= 1
+    True
+    """
+    return _core.get_num_threads()
+
+
+def cached_bytes() -> int:
+    """How much memory of freed arrays is kept for the next ones; :func:`empty_cache` gives it back.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Examples
+    --------
+    >>> qkv.empty_cache()
+    >>> qkv.cached_bytes()
+    0
+    """
+    return _core.cached_bytes()
+
+
+def empty_cache() -> None:
+    """Give the memory of freed arrays that is kept for the next ones back to the system.
+
+    Examples
+    --------
+    >>> qkv.empty_cache()
+    """
+    _core.empty_cache()
 
 
 def show_config() -> None:

@@ -46,7 +46,7 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     Returns
     -------
     ndarray or Tensor
-        In the shape of ``x``; differentiable.
+        In the shape of ``x``, or one axis with all its numbers; differentiable.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     Returns
     -------
     ndarray or Tensor
-        In the shape of ``x``; differentiable.
+        In the shape of ``x``, or one axis with all its numbers; differentiable.
 
     Raises
     ------

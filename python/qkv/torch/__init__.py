@@ -23,7 +23,7 @@ from __future__ import annotations
 import math as _math
 from types import SimpleNamespace as _Namespace
 
-from .._core import get_num_threads, set_num_threads  # noqa: F401
+from ..config import get_num_threads, set_num_threads  # noqa: F401
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,
     _creation,
