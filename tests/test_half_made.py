@@ -175,6 +175,21 @@ def test_the_class_of_an_object_stays_of_its_kind() -> None:
     assert own.parameters() == []
 
 
+def test_an_object_of_two_classes_needs_both_of_its_inits():
+    class Both(nn.Linear, nn.GRU):
+        pass
+
+    both = Both.__new__(Both)
+    nn.Linear.__init__(both, 2, 3)
+    for use in (
+        lambda: nn.GRU.forward(both, [[[1.0, 2.0]]]),
+        lambda: both.parameters(),
+        lambda: nn.Sequential(both),
+    ):
+        with pytest.raises(TypeError, match=f"Both: {UNFINISHED}"):
+            use()
+
+
 def test_the_collector_may_come_while_the_first_object_of_a_class_is_made():
     before = gc.get_threshold()
     gc.set_threshold(1, 1, 1)

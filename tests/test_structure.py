@@ -139,6 +139,12 @@ def test_pybind11_is_used_as_it_is():
     assert "pybind11::custom_type_setup(" in texts["class.h"]  # where pybind11 lets a class set its slots
 
 
+def test_private_names_of_pybind11_stand_in_one_file():
+    private = re.compile(r"\b(?:py|pybind11)::detail\b")
+    found = {p.name for p in SOURCES if private.search(p.read_text(encoding="utf8"))}
+    assert found == {"pybind11_private.h"}
+
+
 def test_the_map_names_every_folder():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
     named = set(re.findall(r"^\| `((?:cpp|python)/[\w/]+)` \|", page, re.M))

@@ -94,7 +94,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
  private:
   bool own(const char* name) const {
     const InPython python;
-    return static_cast<bool>(defined_method(static_cast<const Base*>(this), name));
+    return static_cast<bool>(defined_method(this->object, name));
   }
   // What is allowed is an array, or None where it is all.
   static py::object argument(const Tensor& x) {
@@ -106,7 +106,7 @@ template <class Base> class OverridableAttention : public OverridableCall<Base> 
               py::handle keywords = {}) {
     {
       const InPython python;
-      if (const py::object own = defined_method(static_cast<const Base*>(this), name)) {
+      if (const py::object own = defined_method(this->object, name)) {
         return returned(name, call_python(own, py::make_tuple(first, argument(second)), keywords),
                         wants_gradient({first, second}) || wants_gradient(this->parameters()));
       }
@@ -141,8 +141,7 @@ template <class Class> void def_attention_call(Class& layer) {
      "dropout_keep=None, return_weights=False)",
      [](Layer& self, const Tensor& q, const Tensor& k, const Tensor& v, CallOptions& o, const py::kwargs& inputs,
         Call& call) {
-       if (!inputs.empty() && !defined_method(static_cast<const Layer*>(&self), "score"))
-         unexpected(self.class_name(), inputs);
+       if (!inputs.empty() && !defined_method(derived_object(self), "score")) unexpected(self.class_name(), inputs);
        const ScoreInputs own(inputs);
        self.prepare(q, k, v);
        return o.run(o.of_attention(call, count_of(k)),

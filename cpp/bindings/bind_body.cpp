@@ -90,25 +90,17 @@ template <class F> auto with_or_without_values(const py::dict& given, F make) {
   return make();
 }
 
-template <class Made> auto block_maker() {
-  return [](const py::kwargs& given) {
-    return with_or_without_values(given, [&] { return std::make_unique<Made>(block_from(given)); });
-  };
-}
-
-template <class Made> auto body_maker() {
-  return [](const py::object& layers, const py::kwargs& given) {
-    return with_or_without_values(given, [&] {
-      BodyOptions o;
-      Reader::read_all("TransformerBody", given, o);
-      std::vector<nn::BlockOptions> blocks;
-      for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
-        const auto options = of_class<py::dict>("TransformerBody", "layers", "hold a dict of options for each", layer);
-        blocks.push_back(block_from(options.attr("copy")(), o.d_model));
-      }
-      return std::make_unique<Made>(o, blocks);
-    });
-  };
+template <class Made> std::unique_ptr<Made> made_body(const py::object& layers, const py::kwargs& given) {
+  return with_or_without_values(given, [&] {
+    BodyOptions o;
+    Reader::read_all("TransformerBody", given, o);
+    std::vector<nn::BlockOptions> blocks;
+    for (const py::handle layer : layers.is_none() ? py::object(py::tuple()) : layers) {
+      const auto options = of_class<py::dict>("TransformerBody", "layers", "hold a dict of options for each", layer);
+      blocks.push_back(block_from(options.attr("copy")(), o.d_model));
+    }
+    return std::make_unique<Made>(o, blocks);
+  });
 }
 
 Array any_array(Call& call, py::handle value, const char* name) {
@@ -125,19 +117,21 @@ nn::MaskSpec of_keys(const char* block, const Tensor& x, const Array& mask, cons
 }  // namespace
 
 void bind_body(Functions& m) {
-  Class<nn::ModelCache, std::shared_ptr<nn::ModelCache>>(m, "ModelCache", "What decoding keeps for each layer.")
-      .def(py::init([](Index layers) {
-             nn::check_positive("ModelCache", {{"layers", layers}});
-             return std::make_shared<nn::ModelCache>(static_cast<std::size_t>(layers));
-           }),
-           "layers"_takes)
-      .def("__len__", &nn::ModelCache::length)
+  Class<nn::ModelCache, std::shared_ptr<nn::ModelCache>> model_cache(m, "ModelCache",
+                                                                     "What decoding keeps for each layer.");
+  def_init<Index>(model_cache, "layers", [](Index layers) {
+    nn::check_positive("ModelCache", {{"layers", layers}});
+    return std::tuple(static_cast<std::size_t>(layers));
+  });
+  model_cache.def("__len__", &nn::ModelCache::length)
       .def("__bool__", [](const nn::ModelCache&) { return true; })
       .def("ModelCache: reorder(indices)", "Batch entry i continues what was entry indices[i], of the memory, too.",
            [](nn::ModelCache& self, Integers indices) { self.reorder(indices, true); });
 
   CalledLayerClass<TransformerBlock> block(m, "TransformerBlock", "A block of TransformerBody.");
-  block.def(py::init(block_maker<TransformerBlock>(), block_maker<OverridableCall<TransformerBlock>>()));
+  def_init<py::kwargs>(block, "", []<class Made>(std::type_identity<Made>, const py::kwargs& given) {
+    return with_or_without_values(given, [&] { return std::make_unique<Made>(block_from(given)); });
+  });
   op(block,
      "forward(x, memory=None, *, attention_mask=None, valid_lens=None, attn_mask=None, is_causal=None, "
      "memory_valid_lens=None, memory_attn_mask=None, cache=None, return_weights=False)",
@@ -149,8 +143,11 @@ void bind_body(Functions& m) {
      });
   LayerClass<TransformerBody> body(m, "TransformerBody",
                                    "Embeddings, blocks one after the other, a norm: the body of a model.");
-  body.def(py::init(body_maker<TransformerBody>(), body_maker<Overridable<TransformerBody>>()), "layers=None"_takes)
-      .def_property("attention_weights",
+  def_init<py::object, py::kwargs>(
+      body, "layers=None", []<class Made>(std::type_identity<Made>, const py::object& layers, const py::kwargs& given) {
+        return made_body<Made>(layers, given);
+      });
+  body.def_property("attention_weights",
                     [](TransformerBody& self) {
                       return weights_of_layers(self.parts(), [](nn::Block& part) { return part.parts().self_attn; });
                     })

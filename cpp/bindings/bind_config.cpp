@@ -3,6 +3,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/convert.h"
+#include "bindings/errors.h"
 #include "bindings/interpreter.h"
 #include "core/batch_invariance.h"
 #include "core/buffer.h"
@@ -62,8 +63,8 @@ void bind_config(Functions& m) {
   });
   set_interrupt_check(interrupt_requested);
 
-  // ValueError and IndexError are of the standard library's classes, which pybind11 knows.
-  py::register_exception_translator([](std::exception_ptr p) {
+  // ValueError and IndexError are of the standard library's classes, which set_error knows.
+  translate_errors([](std::exception_ptr p) {
     try {
       std::rethrow_exception(p);
     } catch (const Interrupted&) {

@@ -20,7 +20,7 @@ class OverridableModule : public Overridable<Module>, public nn::AnyAttention {
   Tensor forward(const Tensor& queries, const Tensor& keys, const Tensor& values,
                  const nn::AttentionCall& call) override {
     const InPython python;
-    const DefinedCall own = defined_call(static_cast<const Module*>(this));
+    const DefinedCall own = defined_call(object);
     if (!own) fail_type(class_name(), ": forward must be defined because the module stands in for an attention");
     const bool keys_given = own.takes("keys", true) || own.needs(3);
     return call_attention(own, nullptr, ops::Causal::none, keys_given, queries, keys, values, call);
@@ -98,15 +98,15 @@ Examples
 >>> Twice()(np.ones((2, 4))).shape
 (2, 4)
 )doc");
-  cls.def(py::init<>())
-      .def("__call__",
-           [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
-             const py::object forward = self.attr("forward");
-             const auto run = [&](const py::args& given) {
-               return in_class_of(given, kwargs, call_python(forward, given, kwargs));
-             };
-             return nn::Observer::any() ? observed_call(self, args, run) : run(args);
-           })
+  def_init(cls, "");
+  cls.def("__call__",
+          [](const py::object& self, const py::args& args, const py::kwargs& kwargs) {
+            const py::object forward = self.attr("forward");
+            const auto run = [&](const py::args& given) {
+              return in_class_of(given, kwargs, call_python(forward, given, kwargs));
+            };
+            return nn::Observer::any() ? observed_call(self, args, run) : run(args);
+          })
       .def("__getattr__", &get_attribute)
       .def("__setattr__", &set_attribute)
       .def("__delattr__", &delete_attribute)

@@ -1,8 +1,6 @@
 // What every bound layer shares.
 #pragma once
 
-#include <pybind11/trampoline_self_life_support.h>
-
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
 #include "bindings/fields.h"
@@ -11,14 +9,14 @@
 namespace qkv::bindings {
 
 // A layer whose forward a Python subclass may define; C++ (Sequential, say) then calls that.
-template <class Base> class Overridable : public Base, public py::trampoline_self_life_support {
+template <class Base> class Overridable : public Base, public Trampoline {
  public:
   using Base::Base;
   using Base::forward;
   Tensor forward(const Tensor& x) override {
     {
       const InPython python;
-      const DefinedCall own = defined_call(static_cast<const Base*>(this));
+      const DefinedCall own = defined_call(object);
       if (own) return call_for_tensor(own, py::make_tuple(x));
     }
     return Base::forward(x);

@@ -150,7 +150,7 @@ Examples
      });
   def_attention_weights(self_attention);
 
-  Class<KVCache, std::shared_ptr<KVCache>>(m, "KVCache", R"doc(
+  Class<KVCache, std::shared_ptr<KVCache>> kv_cache(m, "KVCache", R"doc(
 Keys and values of the tokens so far, so that decoding token by token computes each only once.
 
 Passed to :class:`MultiHeadAttention`, which adds the new tokens' keys and values; its length is the position of the
@@ -168,9 +168,9 @@ Examples
 ...     y = attention(token, cache=cache)
 >>> len(cache)
 3
-)doc")
-      .def(py::init<std::optional<Index>>(), "capacity=None"_takes)
-      .def("__len__", &KVCache::length)
+)doc");
+  def_init<std::optional<Index>>(kv_cache, "capacity=None");
+  kv_cache.def("__len__", &KVCache::length)
       .def("__bool__", [](const KVCache&) { return true; })
       .def("reset", "Forget all tokens.",
            [](KVCache& self) {
@@ -183,21 +183,22 @@ Examples
              self.reorder(indices);
            })
       .def_property("capacity", &KVCache::capacity)
-      .def("__repr__", &KVCache::str)
-      .def(py::pickle(
-          [](KVCache& self) {
-            const KVCache::Use one_thread(self);
-            const auto [keys, values] = self.contents();
-            const auto array = [](const Tensor& x) { return numpy_or_none(x.defined() ? x.data() : Array(), false); };
-            return py::make_tuple(self.capacity(), array(keys), array(values));
-          },
-          [](const py::tuple& state) {
-            auto cache = std::make_unique<KVCache>(state[0].cast<std::optional<Index>>());
-            if (!state[1].is_none())
-              cache->append(Tensor(copy_of(state[1], py::none(), "KVCache")),
-                            Tensor(copy_of(state[2], py::none(), "KVCache")));
-            return cache;
-          }));
+      .def("__repr__", &KVCache::str);
+  def_pickle<py::tuple>(
+      kv_cache,
+      [](KVCache& self) {
+        const KVCache::Use one_thread(self);
+        const auto [keys, values] = self.contents();
+        const auto array = [](const Tensor& x) { return numpy_or_none(x.defined() ? x.data() : Array(), false); };
+        return py::make_tuple(self.capacity(), array(keys), array(values));
+      },
+      [](const py::tuple& state) {
+        auto cache = std::make_shared<KVCache>(state[0].cast<std::optional<Index>>());
+        if (!state[1].is_none())
+          cache->append(Tensor(copy_of(state[1], py::none(), "KVCache")),
+                        Tensor(copy_of(state[2], py::none(), "KVCache")));
+        return cache;
+      });
 
   CalledLayerClass<MultiHeadAttention> multi_head(m, "MultiHeadAttention", std::string(R"doc(
 ``concat(head_1, ..., head_H) Wo`` with ``head_h = softmax(q Wq_h (k Wk_h)^T / sqrt(D)) v Wv_h``.

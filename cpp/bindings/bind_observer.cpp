@@ -3,6 +3,7 @@
 #include "bindings/class.h"
 #include "bindings/defined_call.h"
 #include "bindings/derived_class.h"
+#include "bindings/fields.h"
 #include "bindings/interpreter.h"
 #include "bindings/options.h"
 #include "bindings/tensor_class.h"
@@ -130,8 +131,10 @@ void bind_observer(Functions& m) {
           return shown(without_gil([&] { return ops::measures_of(weights.data(), inputs); }));
         });
 
-  Class<Observer>(m, "Observer", "Sees and changes points of modules in the calls of the thread that entered it.")
-      .def(py::init<bool>(), "keep_graph"_takes)
+  Class<Observer> observer(m, "Observer",
+                           "Sees and changes points of modules in the calls of the thread that entered it.");
+  def_init<bool>(observer, "keep_graph");
+  observer
       .def("record(key, module, point)", [](Observer& self, Index key, const nn::ModulePtr& module,
                                             const std::string& point) { self.record(key, module, point_from(point)); })
       .def("change(module, point, f)",

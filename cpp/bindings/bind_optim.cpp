@@ -2,6 +2,7 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/convert.h"
+#include "bindings/fields.h"
 #include "bindings/interpreter.h"
 #include "core/error.h"
 #include "nn/optim.h"
@@ -63,17 +64,17 @@ void set_states(StepGroup& group, const std::vector<GivenState>& given) {
 }  // namespace
 
 void bind_optim(Functions& m) {
-  Class<StepGroup, std::shared_ptr<StepGroup>>(m, "StepGroup")
-      .def(py::init<Tensors>())
-      .def("set_options",
-           [](StepGroup& group, const std::string& optimizer, const py::dict& options) {
-             const StepRule rule = rule_of(optimizer);
-             const StepSettings settings = settings_from(rule, options);
-             const ExclusiveAccess between_steps;
-             group.optimizer = optimizer;
-             group.rule = rule;
-             group.settings = settings;
-           })
+  Class<StepGroup, std::shared_ptr<StepGroup>> cls(m, "StepGroup");
+  def_init<Tensors>(cls, "");
+  cls.def("set_options",
+          [](StepGroup& group, const std::string& optimizer, const py::dict& options) {
+            const StepRule rule = rule_of(optimizer);
+            const StepSettings settings = settings_from(rule, options);
+            const ExclusiveAccess between_steps;
+            group.optimizer = optimizer;
+            group.rule = rule;
+            group.settings = settings;
+          })
       .def("states",
            [](const StepGroup& group) {
              const ExclusiveAccess between_steps;

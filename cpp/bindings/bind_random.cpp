@@ -2,6 +2,7 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/convert.h"
+#include "bindings/fields.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "nn/init.h"
@@ -104,11 +105,16 @@ struct EnteredSkipInit {
 }  // namespace
 
 void bind_random(Functions& m) {
-  Class<Generator>(m, "Generator", kGeneratorDoc)
-      .def(py::init([](const py::object& seed) {
-             return seed.is_none() ? std::make_unique<Generator>() : std::make_unique<Generator>(seed_from(seed));
-           }),
-           "seed=None"_takes)
+  Class<Generator> generator(m, "Generator", kGeneratorDoc);
+  def_init<py::object>(generator, "seed=None", [](auto, const py::object& seed) {
+    return seed.is_none() ? std::make_unique<Generator>() : std::make_unique<Generator>(seed_from(seed));
+  });
+  def_pickle<py::array>(generator, generator_state, [](const py::array& state) {
+    auto restored = std::make_unique<Generator>(0);
+    set_state_array(*restored, state);
+    return restored;
+  });
+  generator
       .def("manual_seed(seed)", "Restart the stream at its beginning for ``seed``; returns the generator.",
            [](Generator& self, const py::object& seed) -> Generator& {
              const std::uint64_t number = seed_from(seed);
@@ -128,12 +134,6 @@ void bind_random(Functions& m) {
                mixed = (mixed ^ word) * 16777619;
              return py::str("Generator(state {:08x})").format(mixed);
            })
-      .def(py::pickle([](const Generator& self) { return generator_state(self); },
-                      [](const py::array& state) {
-                        auto generator = std::make_unique<Generator>(0);
-                        set_state_array(*generator, state);
-                        return generator;
-                      }))
       .def("_uniform", drawing<double, double>([](Generator& g, auto* out, Index n, double low, double high) {
              g.uniform(out, n, low, high);
            }))
@@ -175,23 +175,24 @@ void bind_random(Functions& m) {
         return filled<std::int64_t>(Shape{n}, [&](std::int64_t* out, Index count) { self.randperm(out, count); });
       });
   m.def("default_generator", [] { return py::cast(&default_generator(), py::return_value_policy::reference); });
-  m.def("fill", [](const Tensor& t, const std::string& kind, double a, double b, Generator& generator) {
+  m.def("fill", [](const Tensor& t, const std::string& kind, double a, double b, Generator& stream) {
     if (!t.is_leaf() || !is_floating(t.dtype()))
       fail_value(kind, ": tensor must be a leaf that holds floating numbers; got ", t.is_leaf() ? "" : "a computed ",
                  "Tensor of dtype ", t.dtype());
     const Array& array = t.data();
     without_gil([&] {
-      if (kind == "uniform") nn::fill_uniform(array, a, b, generator);
-      else if (kind == "normal") nn::fill_normal(array, a, b, generator);
-      else if (kind == "xavier_uniform") nn::fill_xavier_uniform(array, a, generator);
-      else if (kind == "xavier_normal") nn::fill_xavier_normal(array, a, generator);
-      else nn::fill_kaiming_uniform(array, a, generator);
+      if (kind == "uniform") nn::fill_uniform(array, a, b, stream);
+      else if (kind == "normal") nn::fill_normal(array, a, b, stream);
+      else if (kind == "xavier_uniform") nn::fill_xavier_uniform(array, a, stream);
+      else if (kind == "xavier_normal") nn::fill_xavier_normal(array, a, stream);
+      else nn::fill_kaiming_uniform(array, a, stream);
     });
     array.buffer()->raise_version();
   });
-  Class<EnteredSkipInit>(m, "SkipInit", "Parameters made while it is entered have no values, and nothing is drawn.")
-      .def(py::init<>())
-      .def("__enter__", [](EnteredSkipInit& self) { self.skip.emplace(); })
+  Class<EnteredSkipInit> skip_init(m, "SkipInit",
+                                   "Parameters made while it is entered have no values, and nothing is drawn.");
+  def_init(skip_init, "");
+  skip_init.def("__enter__", [](EnteredSkipInit& self) { self.skip.emplace(); })
       .def("__exit__(kind, value, traceback)",
            [](EnteredSkipInit& self, py::handle, py::handle, py::handle) { self.skip.reset(); });
 }

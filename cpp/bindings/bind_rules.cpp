@@ -3,6 +3,7 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/convert.h"
+#include "bindings/fields.h"
 #include "bindings/interpreter.h"
 #include "ops/ops.h"
 
@@ -79,9 +80,9 @@ void bind_rules(Functions& m) {
                 result = shown(result, input);
           return results;
         });
-  Class<Kept>(m, "KeptTensor")
-      .def(py::init<const Tensor&, bool>(), "t, is_output=False"_takes)
-      .def("tensor", &Kept::tensor);
+  Class<Kept> kept(m, "KeptTensor");
+  def_init<const Tensor&, bool>(kept, "t, is_output=False");
+  kept.def("tensor", &Kept::tensor);
 }
 
 }  // namespace qkv::bindings

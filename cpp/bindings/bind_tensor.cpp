@@ -1,6 +1,7 @@
 // Python's class Tensor.
 #include "bindings/bindings.h"
 #include "bindings/class.h"
+#include "bindings/fields.h"
 #include "bindings/interpreter.h"
 #include "bindings/tensor_class.h"
 #include "nn/parameter.h"
@@ -200,17 +201,18 @@ tensor([2., 4., 6.])
              return py::str(py::cast(t));
            })
       .def("__copy__", [](const Tensor& t) { return t.detach(); })
-      .def("__deepcopy__", deep_copied)
-      .def(py::pickle(
-          [](const Tensor& t) {
-            if (!t.is_leaf()) fail_runtime("pickle: only leaves can be stored; detach the computed Tensor first");
-            return py::make_tuple(to_numpy(packed(t.data()), false), t.requires_grad());
-          },
-          [](const py::tuple& state) {
-            return Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl();
-          }));
+      .def("__deepcopy__", deep_copied);
+  def_pickle<py::tuple>(
+      tensor,
+      [](const Tensor& t) {
+        if (!t.is_leaf()) fail_runtime("pickle: only leaves can be stored; detach the computed Tensor first");
+        return py::make_tuple(to_numpy(packed(t.data()), false), t.requires_grad());
+      },
+      [](const py::tuple& state) {
+        return Tensor(copy_of(state[0], py::none(), "Tensor"), state[1].cast<bool>()).impl();
+      });
 
-  Class<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>>(m, "Parameter", R"doc(
+  Class<ParameterImpl, TensorImpl, std::shared_ptr<ParameterImpl>> parameter(m, "Parameter", R"doc(
 A Tensor that a module learns: a leaf that requires a gradient and is found by ``module.parameters()``.
 
 Parameters
@@ -233,30 +235,31 @@ Examples
 ...     def __init__(self):
 ...         super().__init__()
 ...         self.weight = qkv.nn.Parameter(np.ones(3))
-)doc")
-      .def(py::init([](py::handle data, bool requires_grad, py::handle dtype) {
-             const DType kept = dtype.is_none() ? DType::float32 : dtype_from(dtype, "Parameter");
-             if (!is_floating(kept))
-               fail_type("Parameter: dtype must be float32 or float64 because it has a gradient; got ", kept);
-             auto impl = std::make_shared<ParameterImpl>(copy_of(data, py::none(), "Parameter").cast(kept));
-             impl->requires_grad = requires_grad;
-             impl->follows_module = dtype.is_none();
-             return impl;
-           }),
-           "data, requires_grad=True, *, dtype=None"_takes)
-      .def("__deepcopy__",
-           [](const ParameterImpl& p, const py::dict&) {
-             const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
-             copy->requires_grad = p.requires_grad;
-             return copy;
-           })
-      .def(py::pickle(
-          [](const ParameterImpl& p) { return py::make_tuple(to_numpy(packed(p.data), false), p.requires_grad); },
-          [](const py::tuple& state) {
-            auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
-            impl->requires_grad = state[1].cast<bool>();
-            return impl;
-          }));
+)doc");
+  def_init<py::handle, bool, py::handle>(
+      parameter, "data, requires_grad=True, *, dtype=None",
+      [](auto, py::handle data, bool requires_grad, py::handle dtype) {
+        const DType kept = dtype.is_none() ? DType::float32 : dtype_from(dtype, "Parameter");
+        if (!is_floating(kept))
+          fail_type("Parameter: dtype must be float32 or float64 because it has a gradient; got ", kept);
+        auto impl = std::make_shared<ParameterImpl>(copy_of(data, py::none(), "Parameter").cast(kept));
+        impl->requires_grad = requires_grad;
+        impl->follows_module = dtype.is_none();
+        return impl;
+      });
+  parameter.def("__deepcopy__", [](const ParameterImpl& p, const py::dict&) {
+    const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
+    copy->requires_grad = p.requires_grad;
+    return copy;
+  });
+  def_pickle<py::tuple>(
+      parameter,
+      [](const ParameterImpl& p) { return py::make_tuple(to_numpy(packed(p.data), false), p.requires_grad); },
+      [](const py::tuple& state) {
+        auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
+        impl->requires_grad = state[1].cast<bool>();
+        return impl;
+      });
 
   m.def("tensor(data, dtype=None, requires_grad=False)", [](py::handle data, py::handle dtype, bool requires_grad) {
     Tensor t(copy_of(data, dtype, "tensor"));

@@ -117,7 +117,7 @@ std::vector<std::shared_ptr<Layer>> copies(const py::object& layer, Index count,
 }
 
 template <class Layer, class Class> void def_stack_init(Class& stack) {
-  stack.def(py::init<>());
+  def_init(stack, "");
   def_init<py::object, Index, py::object>(stack, "layer, num_layers, norm=None",
                                           [](const py::object& layer, Index count, const py::object& norm, Call& call) {
                                             if (!norm.is_none() && !py::isinstance<Module>(norm))

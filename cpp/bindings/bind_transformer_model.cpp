@@ -41,7 +41,7 @@ class OverridableTransformer : public OverridableCall<Transformer> {
   using OverridableCall<Transformer>::OverridableCall;
   bool defines_forward() const override {
     const InPython python;
-    return static_cast<bool>(defined_call(static_cast<const Transformer*>(this)));
+    return static_cast<bool>(defined_call(object));
   }
 };
 

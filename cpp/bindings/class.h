@@ -7,15 +7,8 @@
 
 namespace qkv::bindings {
 
-// An attribute that an object has not is answered with what was meant, at the cost of none.
-PyObject* get_or_suggest(PyObject* self, PyObject* name);
-// "'Linear' object has no attribute 'wieght'; did you mean weight?" as an AttributeError.
-[[noreturn]] void fail_attribute(py::handle object, py::handle name);
 // What the garbage collector sees of a module.
 int traverse_module(PyObject* self, visitproc visit, void* arg);
-// When it is made: `__class__` of an object stays within its class of the core, and a class that is not made by calling
-// it says so.
-void finish_class(py::handle cls);
 
 // The object itself or its `arguments`.
 template <class Part, class T> const Part& part_of(const T& object) {
@@ -28,6 +21,10 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
   static constexpr bool kModule = std::is_base_of_v<nn::Module, T>;
 
  public:
+  // Of objects of the class itself.
+  using Holder = std::conditional_t<std::is_same_v<typename Base::holder_type, py::smart_holder>, std::unique_ptr<T>,
+                                    typename Base::holder_type>;
+
   template <class... Extra>
   Class(pybind11::handle scope, const char* name, const Extra&... extra)
       : Base(scope, name, pybind11::custom_type_setup([](PyHeapTypeObject* made) {
@@ -35,6 +32,7 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
                else made->ht_type.tp_getattro = get_or_suggest;  // modules find their parts by a __getattr__
              }),
              extra...) {
+    class_of<T> = reinterpret_cast<PyTypeObject*>(this->ptr());
     finish_class(*this);
   }
   Class(pybind11::handle scope, const char* name, const std::string& doc) : Class(scope, name, doc.c_str()) {}
@@ -44,17 +42,31 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
     add_function(*this, bound<T>(head, *this, std::forward<F>(f), doc));
     return *this;
   }
-  // As pybind11 makes constructors.
-  template <Callable F, class... Extra>
-  Class& def(std::string_view name, F&& f, py::detail::is_new_style_constructor constructor, const Extra&... extra) {
-    add_function(*this, bound<T>(name, *this, std::forward<F>(f), constructor, extra...));
-    return *this;
-  }
-  template <Callable F> Class& def(std::string_view name, F&& f, py::pos_only) { return def(name, std::forward<F>(f)); }
-  // py::init or py::pickle.
-  template <Callable Init, class... Extra> Class& def(Init&& init, const Extra&... extra) {
-    std::forward<Init>(init).execute(*this, extra...);
-    return *this;
+  // What makes objects, for constructors (fields.h).
+  ConstructedBy constructor() {
+    if (pybind11_init<T> == nullptr) {
+      const auto make = [](auto* holder, std::uintptr_t construction, bool derived) {
+        make_for_pybind11(construction, holder, derived);
+      };
+      const auto made = [make](std::uintptr_t construction) {
+        Holder holder;
+        make(&holder, construction, false);
+        return holder;
+      };
+      const py::dict own = this->attr("__dict__");
+      const py::object before = own.contains("__init__") ? py::object(own["__init__"]) : py::object();
+      if constexpr (Base::has_alias)
+        Base::def(py::init(made, [make](std::uintptr_t construction) {
+          std::unique_ptr<typename Base::type_alias> holder;
+          make(&holder, construction, true);
+          return holder;
+        }));
+      else Base::def(py::init(made));
+      pybind11_init<T> = py::object(this->attr("__init__")).release().ptr();
+      if (before) this->attr("__init__") = before;
+      else py::delattr(*this, "__init__");
+    }
+    return {pybind11_init<T>};
   }
 
   // A property that can be read, or written, too.

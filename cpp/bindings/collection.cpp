@@ -2,23 +2,15 @@
 //
 // pybind11's own traverse shows the dict of a Python subclass twice in Python 3.11 (the subclass's has shown it
 // already) and no parts, so that a cycle through either looks as if somebody else held it, and is never freed.
-#include <pybind11/trampoline_self_life_support.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "bindings/class.h"
 #include "bindings/module_entries.h"
+#include "bindings/pybind11_private.h"
 
 namespace qkv::bindings {
 namespace {
-
-// A part that is a Python subclass is kept by a shared_ptr that holds one reference to the Python object.
-PyObject* python_object(const ModulePtr& part) {
-  const auto* support =
-      std::get_deleter<py::detail::smart_holder_type_caster_support::shared_ptr_trampoline_self_life_support>(part);
-  return support == nullptr ? nullptr : support->self;
-}
 
 struct Search {
   std::vector<PyObject*> wanted;  // sorted
@@ -55,15 +47,14 @@ int visit_parts(const Owned& root, visitproc visit, void* arg) {
     search_for = {};
     for (const Module::Entry& entry : owner.module->entries()) {
       if (!entry.module || entry.module->owners() != 1) continue;
-      if (PyObject* part = python_object(entry.module); part != nullptr) {
-        Py_VISIT(part);
+      // A part that is a Python subclass is kept by a shared_ptr that holds one reference to the Python object.
+      if (const py::handle object = derived_object(*entry.module)) {
+        Py_VISIT(object.ptr());
         continue;
       }
       if (entry.module->entries().empty()) continue;
       const Module& part = *entry.module;
-      const void* address = dynamic_cast<const void*>(&part);
-      const auto* type = py::detail::get_type_info(typeid(part));
-      PyObject* object = type == nullptr ? nullptr : py::detail::get_object_handle(address, type).ptr();
+      PyObject* object = existing_object(dynamic_cast<const void*>(&part), typeid(part));
       if (object == nullptr) {
         waiting.push_back({entry.module.get(), nullptr});
       } else if (owner.object != nullptr && Py_REFCNT(object) == 1) {
@@ -100,10 +91,9 @@ int traverse_module(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(type);
   if (visit == search || !is_initialised(self)) return 0;
   try {
-    const auto* instance = reinterpret_cast<py::detail::instance*>(self);
     const Module& module = py::handle(self).cast<const Module&>();
     // A Python subclass is held through its Python object alone; a class of C++ may be a part of a module in C++.
-    if (!module.entries().empty() && (instance->is_alias || module.owners() == 0))
+    if (!module.entries().empty() && (derived_object(module) || module.owners() == 0))
       return visit_parts({&module, self}, visit, arg);
   } catch (const std::bad_alloc&) {  // shown next time
   }

@@ -8,37 +8,6 @@
 #include "autograd/in_place.h"
 #include "core/error.h"
 
-using qkv::TensorImpl;
-
-namespace {
-
-// Python's class Tensor; pybind11 would look it up by its C++ type's name, three times for each argument.
-PyTypeObject* tensor_type() {
-  static PyTypeObject* type = reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr());
-  return type;
-}
-
-}  // namespace
-
-bool pybind11::detail::type_caster<qkv::Tensor>::load(handle source, bool) {
-  if (Py_TYPE(source.ptr()) == tensor_type()) {
-    auto holder = reinterpret_cast<instance*>(source.ptr())->get_value_and_holder();
-    if (holder.holder_constructed()) {
-      value = qkv::Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
-      return true;
-    }
-  }
-  if (!qkv::bindings::is_tensor(source)) return false;
-  value = qkv::Tensor(source.cast<std::shared_ptr<TensorImpl>>());
-  return true;
-}
-
-py::handle pybind11::detail::type_caster<qkv::Tensor>::cast(const qkv::Tensor& tensor, return_value_policy, handle) {
-  if (!tensor.defined()) return none().release();
-  qkv::bindings::own_numbers(tensor);  // a layer may hand its input through
-  return pybind11::cast(tensor.impl()).release();
-}
-
 namespace qkv::bindings {
 namespace {
 
@@ -91,6 +60,7 @@ py::object readable(py::handle value, const char* operation, const char* name) {
 // What NumPy's conversion would leave out without a word: the mask of a masked array, and the history of Tensors in a
 // list.
 void check_whole(py::handle value, const char* operation, const char* name, int depth = 0) {
+  static const py::handle ndarray = py::object(numpy().attr("ndarray")).release();
   constexpr int kDeepest = 64;  // NumPy's limit; it refuses what is nested deeper, or holds itself
   PyObject* p = value.ptr();
   if (PyFloat_Check(p) != 0 || PyLong_Check(p) != 0) return;
@@ -102,7 +72,7 @@ void check_whole(py::handle value, const char* operation, const char* name, int 
       fail_type(operation, ": ", name,
                 " must not be a list of Tensors that record because their gradients would be lost; join them by "
                 "qkv.stack or qkv.concatenate, or detach() them");
-  } else if (py::isinstance<py::array>(value) && !Py_IS_TYPE(p, py::detail::npy_api::get().PyArray_Type_)) {
+  } else if (py::isinstance<py::array>(value) && !py::type::handle_of(value).is(ndarray)) {
     const py::module_ masked = py::module_::import("numpy.ma");
     if (masked.attr("is_masked")(value).cast<bool>())
       fail_type(operation, ": ", name,
@@ -130,7 +100,27 @@ void own_numbers(const Tensor& t) {
   if (t.impl().use_count() == 1) forget_hidden_base(t);
 }
 
-bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), tensor_type()) != 0; }
+bool is_tensor(py::handle value) { return PyObject_TypeCheck(value.ptr(), class_of<TensorImpl>) != 0; }
+
+Tensor tensor_or_undefined(py::handle object) {
+  if (Py_TYPE(object.ptr()) == class_of<TensorImpl>)
+    if (const auto* held = held_tensor(object.ptr())) return Tensor(*held);
+  return is_tensor(object) ? Tensor(object.cast<std::shared_ptr<TensorImpl>>()) : Tensor();
+}
+
+py::object object_of(const Tensor& tensor) {
+  if (!tensor.defined()) return py::none();
+  own_numbers(tensor);  // a layer may hand its input through
+  return py::cast(tensor.impl());
+}
+
+std::optional<bool> flag_or_none(py::handle value) {
+  try {
+    return value.cast<bool>();
+  } catch (const py::cast_error&) {
+    return {};
+  }
+}
 
 py::array as_numpy(py::handle value, const char* operation, const char* name) {
   if (py::isinstance<py::array>(value)) {
@@ -192,8 +182,7 @@ py::array to_numpy(const Array& array, bool writeable, bool watched) {
   py::array view(py::reinterpret_steal<py::dtype>(numpy_dtype(array.dtype()).release()),
                  std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()), std::move(strides),
                  array.first(), base);
-  if (!writeable || overlaps_itself(array))
-    py::detail::array_proxy(view.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  if (!writeable || overlaps_itself(array)) set_read_only(view);
   return view;
 }
 

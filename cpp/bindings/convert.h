@@ -10,26 +10,16 @@
 #include <string_view>
 
 #include "autograd/tensor.h"
-#include "bindings/instances.h"
 #include "bindings/interpreter.h"
+#include "bindings/pybind11_private.h"
 #include "core/error.h"
-
-namespace py = pybind11;
-
-// A Tensor is a handle of a shared TensorImpl, which is what Python's class Tensor wraps; so the same Tensor is the
-// same Python object for as long as somebody holds it.
-namespace pybind11::detail {
-template <> struct type_caster<qkv::Tensor> {
-  PYBIND11_TYPE_CASTER(qkv::Tensor, const_name("Tensor"));
-  bool load(handle source, bool convert);
-  static handle cast(const qkv::Tensor& tensor, return_value_policy, handle);
-};
-}  // namespace pybind11::detail
 
 namespace qkv::bindings {
 
 py::module_ numpy();
 bool is_tensor(py::handle value);
+// True, False, NumPy's booleans and numbers, as pybind11 converts them; nothing for other values.
+std::optional<bool> flag_or_none(py::handle value);
 std::string type_name(py::handle value);
 // What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's
 // gets a copy, and a new Tensor forgets a base that nobody else knows.

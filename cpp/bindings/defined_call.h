@@ -20,16 +20,10 @@ struct DefinedCall {
   bool needs(Index count) const;
 };
 
-DefinedCall defined_call(py::handle self);
-template <class Layer> DefinedCall defined_call(const Layer* layer) {
-  return defined_call(py::detail::get_object_handle(layer, py::detail::get_type_info(typeid(Layer))));
-}
+DefinedCall defined_call(py::handle self);  // null: of a module of the core, which has none
 
 // A method that a class in Python defines; null: it has the core's.
 py::object defined_method(py::handle self, const char* name);
-template <class Layer> py::object defined_method(const Layer* layer, const char* name) {
-  return defined_method(py::detail::get_object_handle(layer, py::detail::get_type_info(typeid(Layer))), name);
-}
 
 [[noreturn]] void wrong_result(const DefinedCall& call, const char* wanted, py::handle got);
 Tensor call_for_tensor(const DefinedCall& call, const py::tuple& arguments, py::handle keywords = {});

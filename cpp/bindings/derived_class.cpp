@@ -3,15 +3,15 @@
 #include <cstring>
 
 #include "bindings/convert.h"
+#include "bindings/pybind11_private.h"
 
 namespace qkv::bindings::direct {
 
 Tensor tensor_of(PyObject* value) {
   PyTypeObject *type = Py_TYPE(value), *wanted = tensor_class;
   if (type != wanted && PyType_IsSubtype(type, wanted) == 0) return {};
-  const auto holder = reinterpret_cast<py::detail::instance*>(value)->get_value_and_holder();
-  if (!holder.holder_constructed()) return {};
-  return Tensor(holder.holder<std::shared_ptr<TensorImpl>>());
+  const auto* impl = held_tensor(value);
+  return impl == nullptr ? Tensor() : Tensor(*impl);
 }
 
 PyObject* result(const Tensor& t, const char* label) {
@@ -32,13 +32,12 @@ PyObject* with_kind(PyObject* tensor, py::handle kind) {
 }
 
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
-  static const py::detail::type_info* core = py::detail::get_type_info(typeid(TensorImpl));
+  static PyObject* const none_given = PyTuple_New(0);
   own_numbers(t);
-  PyObject* object = py::detail::make_new_instance(cls);
-  auto* instance = reinterpret_cast<py::detail::instance*>(object);
-  instance->get_value_and_holder().value_ptr() = t.impl().get();
-  core->init_instance(instance, &t.impl());
-  return object;
+  auto object = py::reinterpret_steal<py::object>(class_of<TensorImpl>->tp_new(cls, none_given, nullptr));
+  if (!object) throw py::error_already_set();
+  hold_tensor(object.ptr(), t.impl());
+  return object.release().ptr();
 }
 
 void set_label(const Tensor& t, const char* label) {

@@ -60,34 +60,49 @@ template <class Options> struct Fields {
 };
 
 // Makes an object, of the class or of those derived from it in Python, by the constructor that takes what `arguments`
-// makes of those of the call: a tuple. nullptr: those themselves.
+// makes of those of the call: a tuple. nullptr: those themselves. Or what it makes of them and of the type of the
+// object is a pointer that holds it.
 template <class Class, class Arguments, class... A> struct Constructor {
   template <class T> using Given = decltype(std::declval<Argument<T>&>().get());
   Arguments arguments;
-  void operator()(py::detail::value_and_holder& place, Given<A>... given, Call& call) const {
-    const auto construct = [&]<class Made>(std::type_identity<Made>, bool derived) {
-      const auto make = [](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); };
-      const auto all = [&]() -> decltype(auto) {
-        if constexpr (std::is_null_pointer_v<Arguments>) return std::forward_as_tuple(std::forward<Given<A>>(given)...);
+  void operator()(const NewObject& place, Given<A>... given, Call& call) const {
+    const auto construct = [&]<class Made, class Holder>(std::type_identity<Made> type, Holder* holder) {
+      if constexpr (std::is_invocable_v<const Arguments&, std::type_identity<Made>, Given<A>...>) {
+        *holder = arguments(type, std::forward<Given<A>>(given)...);
+      } else {
+        const auto make = [](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); };
+        if constexpr (std::is_null_pointer_v<Arguments>) *holder = make(std::forward<Given<A>>(given)...);
         else if constexpr (std::is_invocable_v<const Arguments&, Given<A>..., Call&>)
-          return arguments(std::forward<Given<A>>(given)..., call);
-        else return arguments(std::forward<Given<A>>(given)...);
-      };
-      py::detail::initimpl::construct<Class>(place, std::apply(make, all()), derived);
+          *holder = std::apply(make, arguments(std::forward<Given<A>>(given)..., call));
+        else *holder = std::apply(make, arguments(std::forward<Given<A>>(given)...));
+      }
+      if constexpr (std::is_base_of_v<Trampoline, Made>) (*holder)->object = place.object;
     };
     (void)call;
-    if (Py_TYPE(place.inst) == place.type->type) construct(std::type_identity<typename Class::type>(), false);
-    else construct(std::type_identity<typename Class::type_alias>(), true);
+    if constexpr (Class::has_alias) {
+      using Derived = typename Class::type_alias;
+      if (place.derived)
+        return construct(std::type_identity<Derived>(), static_cast<std::unique_ptr<Derived>*>(place.holder));
+    }
+    construct(std::type_identity<typename Class::type>(), static_cast<typename Class::Holder*>(place.holder));
   }
 };
 
 template <class... A, class Class, class Arguments = std::nullptr_t>
-void def_init(Class& layer, std::string_view parameters, Arguments arguments = {}) {
-  const std::string name = py::str(layer.attr("__name__"));
-  add_function(layer,
-               operation<true, Plain<py::detail::value_and_holder&>, A...>(
-                   layer, text(name, ": __init__(", parameters, ")"),
-                   Constructor<Class, Arguments, A...>{std::move(arguments)}, py::detail::is_new_style_constructor()));
+void def_init(Class& cls, std::string_view parameters, Arguments arguments = {}) {
+  const std::string name = py::str(cls.attr("__name__"));
+  add_function(cls, operation<true, NewObject, A...>(cls, text(name, ": __init__(", parameters, ")"),
+                                                     Constructor<Class, Arguments, A...>{std::move(arguments)},
+                                                     cls.constructor()));
+}
+
+// Pickles hold what `get` makes of an object; `set` makes another one of that, of the type A.
+template <class A, class Class, class Get, class Set> void def_pickle(Class& cls, Get get, Set set) {
+  cls.def("__getstate__", get);
+  const auto made = [set](auto, const A& state) { return set(state); };
+  add_function(cls,
+               operation<true, NewObject, Plain<const A&>>(
+                   cls, "__setstate__", Constructor<Class, decltype(made), Plain<const A&>>{made}, cls.constructor()));
 }
 
 // What layers and blocks take for their scores.

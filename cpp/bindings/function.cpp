@@ -9,6 +9,7 @@
 #include <cxxabi.h>
 #endif
 
+#include "bindings/errors.h"
 #include "bindings/interpreter.h"
 #include "core/error.h"
 
@@ -206,13 +207,11 @@ PyObject* call_one(const Signature& s, const Given& given, PyObject* const* argu
     result = s.invoke(s, values.data(), failed);
   } else {
     if (!is_self(s, given)) fail_type(refusal(s, given, function, {}));
-    auto* object = reinterpret_cast<py::detail::instance*>(given.positional[0]);
-    auto place =
-        object->get_value_and_holder(py::detail::get_type_info(reinterpret_cast<PyTypeObject*>(s.owner.ptr())));
-    if (place.instance_registered()) return Py_NewRef(Py_None);  // made already
-    values[0] = reinterpret_cast<PyObject*>(&place);
-    result = s.invoke(s, values.data(), failed);
-    if (result != nullptr && !place.holder_constructed()) place.type->init_instance(object, nullptr);
+    const bool constructed = construct(s.constructor, given.positional[0], [&](const NewObject& place) {
+      values[0] = reinterpret_cast<PyObject*>(const_cast<NewObject*>(&place));
+      return s.invoke(s, values.data(), failed) != nullptr;
+    });
+    if (constructed) result = Py_NewRef(Py_None);
   }
   if (result != nullptr) [[likely]]
     return result;
@@ -253,7 +252,7 @@ PyObject* call(const Signature& first, PyObject* function, PyObject* const* argu
     throw;
 #endif
   } catch (...) {
-    py::detail::try_translate_exceptions();
+    set_error();
   }
   return nullptr;
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bindings/convert.h"
-#include "bindings/instances.h"
+#include "bindings/core_classes.h"
 
 namespace qkv::bindings {
 
@@ -40,13 +40,17 @@ struct Parameter {
   bool usual = false;  // the fallback is the value that the field has anyway
 };
 
+struct ConstructedBy {
+  py::handle pybind11_init;
+};
+
 // One signature of a function, and what it calls.
 struct Signature {
   static constexpr std::size_t kMost = 32, kNone = kMost;
 
   std::string name, doc;
-  py::handle owner;  // the class, of a method; lives as long as the function
-  bool constructor = false;
+  py::handle owner;        // the class, of a method; lives as long as the function
+  py::handle constructor;  // pybind11's, of an __init__ and its kind
   std::vector<Parameter> parameters;
   std::size_t positional = kNone;  // how many may be given by position
   std::string (*result)() = nullptr;
@@ -66,7 +70,7 @@ struct Signature {
 
   void take(std::string_view text) { doc = text; }
   void take(Takes names);
-  void take(py::detail::is_new_style_constructor) { constructor = true; }
+  void take(ConstructedBy by) { constructor = by.pybind11_init; }
   void finish();
 
  private:
@@ -83,10 +87,10 @@ template <class... T> std::string kinds_of() {
 }
 
 template <class T> struct KindOf {
+  static constexpr bool kClass = std::is_class_v<T>;
   static std::string name() {
-    if constexpr (std::is_base_of_v<py::detail::type_caster_generic, py::detail::make_caster<T>>)
-      if (const py::handle type = py::detail::get_type_handle(typeid(T), false)) return py::str(type.attr("__name__"));
-    return "object";
+    if (class_of<T> == nullptr) return "object";
+    return py::str(py::handle(reinterpret_cast<PyObject*>(class_of<T>)).attr("__name__"));
   }
 };
 template <class T> struct KindOf<std::shared_ptr<T>> : KindOf<T> {};
@@ -109,7 +113,7 @@ template <class V, class... Others> inline constexpr bool kOneOf = (std::is_same
 
 template <class T> std::string kind_of() {
   using V = std::remove_cvref_t<std::remove_pointer_t<T>>;
-  if (kOneOf<V, void, py::detail::value_and_holder>) return "None";
+  if (kOneOf<V, void>) return "None";
   if (kOneOf<V, bool, py::bool_>) return "bool";
   if (kOneOf<V, char, std::string, std::string_view, py::str>) return "str";
   if (std::is_integral_v<V> || kOneOf<V, py::int_>) return "int";

@@ -52,8 +52,7 @@ bool is_parameter(py::handle value) { return is_tensor(value) && value.cast<Tens
 
 // The class written in C++ that this object is, or is a subclass of.
 py::object bound_class(const py::object& self) {
-  return py::reinterpret_borrow<py::object>(
-      reinterpret_cast<PyObject*>(py::detail::all_type_info(Py_TYPE(self.ptr())).front()->type));
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(core_class(Py_TYPE(self.ptr()))));
 }
 
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {

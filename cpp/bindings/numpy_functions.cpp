@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/errors.h"
 #include "bindings/interpreter.h"
+#include "bindings/pybind11_private.h"
 #include "bindings/tensor_class.h"
 
 namespace qkv::bindings {
@@ -22,7 +24,6 @@ struct Tables {
   const py::dict names = callback("numpy_tables")();
   const py::dict calls = names["ufuncs"];  // what answers a ufunc
   const py::object general = names["array_function"], unsupported = names["unsupported"], array = names["array"];
-  PyObject* const tensor = py::type::of<TensorImpl>().ptr();
   std::unordered_map<PyObject*, Answer> functions;
 
   static const Tables& get() {
@@ -36,15 +37,14 @@ struct Tables {
   }
 };
 
-bool is_subclass(PyObject* type, PyObject* of) {
-  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), reinterpret_cast<PyTypeObject*>(of)) != 0;
+bool is_subclass(PyObject* type, PyTypeObject* of) {
+  return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), of) != 0;
 }
 
 bool is_floating_tensor(py::handle value) {
   if (!is_tensor(value)) return false;
-  const auto place = reinterpret_cast<py::detail::instance*>(value.ptr())->get_value_and_holder();
-  const auto* impl = static_cast<const TensorImpl*>(place.value_ptr());
-  return impl != nullptr && is_floating(impl->data.dtype());
+  const auto* impl = held_tensor(value.ptr());
+  return impl != nullptr && is_floating((*impl)->data.dtype());
 }
 
 // Whether an argument is a Tensor that the answer takes, or the first one begins with such, and no class but Tensors
@@ -52,8 +52,9 @@ bool is_floating_tensor(py::handle value) {
 bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* arguments) {
   if (!PyTuple_CheckExact(types) || !PyTuple_CheckExact(arguments) || PyTuple_GET_SIZE(arguments) == 0) return false;
   PyObject* const* kinds = PySequence_Fast_ITEMS(types);
+  auto* array = reinterpret_cast<PyTypeObject*>(tables.array.ptr());
   const auto takes_part = [&](PyObject* type) {
-    return is_subclass(type, tables.tensor) || is_subclass(type, tables.array.ptr());
+    return is_subclass(type, class_of<TensorImpl>) || is_subclass(type, array);
   };
   if (!std::all_of(kinds, kinds + PyTuple_GET_SIZE(types), takes_part)) return false;
   py::handle first = PyTuple_GET_ITEM(arguments, 0);
@@ -70,10 +71,8 @@ bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* ar
 template <class F> PyObject* answered(F answer) {
   try {
     return answer();
-  } catch (py::error_already_set& error) {
-    error.restore();
   } catch (const std::exception&) {
-    py::detail::try_translate_exceptions();
+    set_error();
   }
   return nullptr;
 }

@@ -26,9 +26,8 @@ inline std::string string_from(py::handle value, const char* operation, const ch
   return value.cast<std::string>();
 }
 inline bool flag_from(py::handle value, const char* operation, const char* name) {
-  py::detail::make_caster<bool> caster;
-  if (!caster.load(value, true)) fail_type(operation, ": ", name, " must be True or False; got ", type_name(value));
-  return caster;
+  if (const auto flag = flag_or_none(value)) return *flag;
+  fail_type(operation, ": ", name, " must be True or False; got ", type_name(value));
 }
 inline Array lengths_from(Call& call, py::handle value, const char* name) {
   return nn::snapshot(call.integers_or_none(value, name));
@@ -85,6 +84,11 @@ concept Group = requires(A value, Call& call, PyObject* const* values, std::span
   { value.take(call, values, parameters) } -> std::same_as<std::size_t>;
 };
 
+// Classes that Python sees, whose objects are passed by reference.
+template <class T>
+concept ClassOfPython = !kOneOf<T, Tensor, std::string, std::string_view> && !std::is_base_of_v<py::handle, T> &&
+                        requires { requires KindOf<T>::kClass; };
+
 // An argument of a call, converted. Of types without a conversion of ours pybind11 makes it.
 template <class A> struct Argument;
 template <class A> struct Inner {
@@ -94,16 +98,41 @@ template <class A> struct Inner<std::optional<A>> {
   using Type = A;
 };
 template <class A> struct Argument<Plain<A>> {
-  using Given = typename Inner<std::remove_cvref_t<A>>::Type;
-  py::detail::make_caster<A> caster;
+  using T = std::remove_cvref_t<A>;
+  std::conditional_t<ClassOfPython<T>, T*, std::optional<T>> value = {};
   static std::string kind() { return kind_of<A>(); }
-  bool load([[maybe_unused]] Call& call, PyObject* value, [[maybe_unused]] const char* name) {
-    if constexpr (Bound<std::remove_cvref_t<A>>)  // a reference; only pointers may be null
-      if (value == Py_None) return false;
-    if constexpr (std::is_arithmetic_v<Given>) check_constant(value, call.operation(), name);
-    return caster.load(value, true);
+  bool load([[maybe_unused]] Call& call, py::handle given, [[maybe_unused]] const char* name) {
+    if constexpr (std::is_arithmetic_v<typename Inner<T>::Type>) check_constant(given, call.operation(), name);
+    if constexpr (std::is_same_v<T, py::handle>) {
+      value = given;
+    } else if constexpr (std::is_same_v<T, const char*>) {  // lives as long as Python's string
+      if (!py::isinstance<py::str>(given)) return false;
+      value = PyUnicode_AsUTF8(given.ptr());
+      if (*value == nullptr) throw py::error_already_set();
+    } else if constexpr (std::is_base_of_v<py::object, T>) {
+      if (!py::isinstance<T>(given)) return false;
+      value = py::reinterpret_borrow<T>(given);
+    } else {
+      try {
+        if constexpr (ClassOfPython<T>) value = &given.cast<T&>();
+        else value = given.cast<T>();
+      } catch (const py::cast_error&) {  // of another type
+        return false;
+      }
+    }
+    return true;
   }
-  decltype(auto) get() { return py::detail::cast_op<A>(std::move(caster)); }
+  A&& get() { return static_cast<A&&>(*value); }
+  double numbers() const { return 1; }
+};
+template <> struct Argument<NewObject> {
+  const NewObject* value = nullptr;
+  static std::string kind() { return "None"; }
+  bool load(Call&, PyObject* place, const char*) {
+    value = reinterpret_cast<const NewObject*>(place);
+    return true;
+  }
+  const NewObject& get() { return *value; }
   double numbers() const { return 1; }
 };
 template <class A> struct Argument : Argument<Plain<A>> {};
@@ -310,20 +339,21 @@ using ParameterOf = std::conditional_t<Group<V> || requires {
 
 // The same of a function whose own types say what its arguments are.
 template <bool plain, class R, class... A, class F, class... Extra>
-std::unique_ptr<Signature> deduced(R (*)(A...), py::handle owner, std::string_view head, F&& f, const Extra&... extra) {
+std::unique_ptr<Signature> deduced(std::type_identity<std::function<R(A...)>>, py::handle owner, std::string_view head,
+                                   F&& f, const Extra&... extra) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return operation<plain, ParameterOf<plain, std::tuple_element_t<I, std::tuple<A...>>>...>(
         owner, head, std::forward<F>(f), extra...);
   }(std::make_index_sequence<sizeof...(A) - (std::is_same_v<A, Call&> + ... + 0)>());
 }
-template <class F> constexpr py::detail::function_signature_t<std::decay_t<F>>* kSignatureOf = nullptr;
+template <class F> using SignatureOf = std::type_identity<decltype(std::function(std::declval<std::decay_t<F>>()))>;
 
 // The function becomes one of the module's, or a method of the class. A...: what its parameters are converted to, where
 // their own types do not say it, without the Call.
 template <class... A, Callable F> void op(py::handle scope, std::string_view head, std::string_view doc, F&& f) {
   const py::handle owner = PyType_Check(scope.ptr()) != 0 ? scope : py::handle();
   if constexpr (sizeof...(A) > 0) add_function(scope, operation<false, A...>(owner, head, std::forward<F>(f), doc));
-  else add_function(scope, deduced<false>(kSignatureOf<F>, owner, head, std::forward<F>(f), doc));
+  else add_function(scope, deduced<false>(SignatureOf<F>(), owner, head, std::forward<F>(f), doc));
 }
 template <class... A, Callable F> void op(py::handle scope, std::string_view head, F&& f) {
   op<A...>(scope, head, "", std::forward<F>(f));
@@ -342,7 +372,7 @@ template <class T, class F, class... Extra>
 std::unique_ptr<Signature> bound(std::string_view head, py::handle owner, F&& f, const Extra&... extra) {
   if constexpr (std::is_member_function_pointer_v<std::remove_cvref_t<F>>)
     return bound<T>(head, owner, function_of_method<T>(f), extra...);
-  else return deduced<true>(kSignatureOf<F>, owner, head, std::forward<F>(f), extra...);
+  else return deduced<true>(SignatureOf<F>(), owner, head, std::forward<F>(f), extra...);
 }
 
 // A module whose functions are bound so.

@@ -75,7 +75,7 @@ std::size_t CallOptions::take(Call& call, PyObject* const* values, std::span<con
     else if (option == "mask_mod") functions.mask = value;
     else if (option == "is_causal") causal = causal_from(value, call.operation());
     else if (option == "cache") cache = value;
-    else if (py::detail::make_caster<bool> flag; flag.load(value, true)) return_weights = flag;
+    else if (const auto flag = flag_or_none(value)) return_weights = *flag;
     else return i;
   }
   self.formula_source = formula_source_from(call.operation(), own_functions.score, own_functions.mask);

@@ -91,7 +91,7 @@ class OverridableForward<Layer, Output (*)(const Any&, const DefinedCall&, Argum
   Output forward(Arguments... arguments) override {
     {
       const InPython python;
-      const DefinedCall own = defined_call(static_cast<const Layer*>(this));
+      const DefinedCall own = defined_call(this->object);
       if (own) return PythonForward<Layer>::call(*this, own, arguments...);
     }
     return Layer::forward(arguments...);

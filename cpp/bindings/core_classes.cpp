@@ -1,19 +1,33 @@
-#include "bindings/instances.h"
+#include "bindings/core_classes.h"
 
 #include <cstring>
+#include <exception>
+#include <unordered_set>
 
-#include "bindings/class.h"
+#include "bindings/convert.h"
 #include "bindings/interpreter.h"
+#include "bindings/pybind11_private.h"
 #include "core/error.h"
+
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+#endif
 
 namespace qkv::bindings {
 namespace {
 
-// The class of the core that this class is, or is derived from; pybind11 takes objects of it for objects of that class.
-PyTypeObject* core_class(PyTypeObject* type) {
-  const auto& classes = py::detail::all_type_info(type);
-  return classes.size() == 1 ? classes.front()->type : nullptr;
+std::unordered_set<PyObject*>& core_classes() {
+  static auto* all = new std::unordered_set<PyObject*>;
+  return *all;
 }
+
+// What pybind11's `__init__` is called for.
+struct Construction {
+  const std::function<bool(const NewObject&)>& make;
+  PyObject* object;
+  bool failed = false;
+  std::exception_ptr error = {};
+};
 
 PyObject* get_class(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(self))); }
 
@@ -86,6 +100,49 @@ void set_attribute_error(PyObject* self, PyObject* name) {
 
 }  // namespace
 
+PyTypeObject* core_class(PyTypeObject* type) {
+  PyTypeObject* found = nullptr;
+  for (const py::handle base : py::reinterpret_borrow<py::tuple>(type->tp_mro)) {
+    if (!core_classes().contains(base.ptr())) continue;
+    auto* one = reinterpret_cast<PyTypeObject*>(base.ptr());
+    if (found == nullptr) found = one;
+    else if (PyType_IsSubtype(found, one) == 0) return nullptr;
+  }
+  return found;
+}
+
+void check_initialised(py::handle object, bool derived) {
+  if (!is_initialised(object, derived)) fail_uninitialised(object);
+}
+
+bool construct(py::handle pybind11_init, py::handle object, const std::function<bool(const NewObject&)>& make) {
+  Construction c{make, object.ptr()};
+  const py::int_ address(reinterpret_cast<std::uintptr_t>(&c));
+  const auto made = py::reinterpret_steal<py::object>(
+      PyObject_CallFunctionObjArgs(pybind11_init.ptr(), object.ptr(), address.ptr(), nullptr));
+  if (made) return true;
+  if (!c.failed && !c.error) throw py::error_already_set();
+  PyErr_Clear();  // make_for_pybind11's
+  if (c.error) std::rethrow_exception(c.error);
+  return false;
+}
+
+void make_for_pybind11(std::uintptr_t construction, void* holder, bool derived) {
+  auto& c = *reinterpret_cast<Construction*>(construction);
+  try {
+    c.failed = !c.make({c.object, holder, derived});
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) {
+    throw;
+#endif
+  } catch (...) {
+    c.error = std::current_exception();
+  }
+  if (!c.failed && !c.error) return;
+  PyErr_SetNone(PyExc_TypeError);  // ends pybind11's call
+  throw py::error_already_set();
+}
+
 PyObject* get_or_suggest(PyObject* self, PyObject* name) {
   PyObject* value = _PyObject_GenericGetAttrWithDict(self, name, nullptr, 1);  // no error of its own
   if (value == nullptr && PyErr_Occurred() == nullptr) [[unlikely]]
@@ -105,6 +162,7 @@ void fail_uninitialised(py::handle object) {
 
 void finish_class(py::handle cls) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  core_classes().insert(cls.ptr());
   static PyGetSetDef own_class = {"__class__", get_class, set_class, nullptr, nullptr};
   const auto descriptor = py::reinterpret_steal<py::object>(PyDescr_NewGetSet(type, &own_class));
   // Not by setattr, which would change the class of the class.
@@ -117,10 +175,9 @@ void finish_class(py::handle cls) {
   static PyMethodDef refusal = {"__init__",
                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_construction)),
                                 METH_VARARGS | METH_KEYWORDS, "__init__($self)\n--\n\n"};
-  const auto* root = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);
-  if (type->tp_base != root) return;
+  if (core_class(type->tp_base) != nullptr) return;
   // No method of the type: Python 3.13's inspect binds `__init__` to the class, of which such a method is none.
-  const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&refusal, nullptr));
+  const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&refusal, Py_None));
   cls.attr(refusal.ml_name) = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
 }
 
