@@ -2,8 +2,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bindings/bindings.h"
 #include "bindings/interpreter.h"
+
+namespace py = pybind11;
 
 namespace qkv::bindings {
 namespace {
@@ -21,9 +22,10 @@ py::object callback(const char* name) {
   return py::reinterpret_borrow<py::object>(found);
 }
 
-void bind_callbacks(Functions& m) {
-  m.def("register_callbacks", "Let the core call functions written in Python, by these names.",
-        [](const py::kwargs& callbacks) { registered().attr("update")(callbacks); });
-}
+void register_callbacks(const py::kwargs& callbacks) { registered().attr("update")(callbacks); }
+
+std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
+
+std::string described(py::handle value) { return py::str(callback("shown")(value)); }
 
 }  // namespace qkv::bindings

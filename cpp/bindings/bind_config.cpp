@@ -5,6 +5,7 @@
 #include "bindings/convert.h"
 #include "bindings/errors.h"
 #include "bindings/interpreter.h"
+#include "bindings/operation.h"
 #include "core/batch_invariance.h"
 #include "core/buffer.h"
 #include "core/cpu.h"

@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/bindings.h"
 #include "bindings/function.h"
 #include "bindings/interpreter.h"
-#include "bindings/operation.h"
 
 namespace qkv::bindings {
 namespace {
@@ -124,6 +122,8 @@ const std::shared_ptr<Signature>* signature_of(py::handle function) {
   return is_bound_function(function.ptr()) ? Explained::of(function.ptr()).signature : nullptr;
 }
 
+}  // namespace
+
 py::list typed_signatures(py::handle function) {
   py::list found;
   const auto* first = signature_of(function);
@@ -131,8 +131,6 @@ py::list typed_signatures(py::handle function) {
     found.append(s->name + s->shown(true));
   return found;
 }
-
-}  // namespace
 
 py::object function_of(std::shared_ptr<Signature> signature) {
   const py::object made = Explained::make(Explained::call_bound);
@@ -172,11 +170,6 @@ void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
   const py::object copy = function_of(*call);
   show(copy, **signature_of(function));
   scope.attr("__call__") = copy;
-}
-
-void bind_explained(Functions& m) {
-  m.def("_typed_signatures(function)", "Signatures with types, one for each overload; for tools/stubs.py.",
-        typed_signatures);
 }
 
 }  // namespace qkv::bindings

@@ -90,10 +90,6 @@ py::module_ numpy() {
   return *module;
 }
 
-std::string described(py::handle value) { return py::str(callback("shown")(value)); }
-
-std::string type_name(py::handle value) { return py::str(py::type::handle_of(value).attr("__name__")); }
-
 void own_numbers(const Tensor& t) {
   Array& data = t.impl()->data;
   if (data.buffer()->borrowed() && t.is_leaf()) data = cloned(data);

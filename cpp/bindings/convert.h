@@ -20,13 +20,9 @@ py::module_ numpy();
 bool is_tensor(py::handle value);
 // True, False, NumPy's booleans and numbers, as pybind11 converts them; nothing for other values.
 std::optional<bool> flag_or_none(py::handle value);
-std::string type_name(py::handle value);
 // What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's
 // gets a copy, and a new Tensor forgets a base that nobody else knows.
 void own_numbers(const Tensor& t);
-// A value for an error's text: numbers, strings and short tuples as they are, of anything else the type. Never a
-// content.
-std::string described(py::handle value);
 // The value as one of a class of Python's; of any other a TypeError: it must be `wanted`.
 template <class T> T of_class(const char* operation, std::string_view name, std::string_view wanted, py::handle value) {
   if (!py::isinstance<T>(value)) fail_type(operation, ": ", name, " must ", wanted, "; got ", described(value));

@@ -4,7 +4,6 @@
 #include <exception>
 #include <unordered_set>
 
-#include "bindings/convert.h"
 #include "bindings/interpreter.h"
 #include "bindings/pybind11_private.h"
 #include "core/error.h"

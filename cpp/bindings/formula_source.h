@@ -1,7 +1,7 @@
 // score_mod and mask_mod, functions of Python's, as the core knows them.
 #pragma once
 
-#include "bindings/overridden_call.h"
+#include "bindings/keywords.h"
 
 namespace qkv::bindings {
 

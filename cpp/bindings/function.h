@@ -9,6 +9,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,10 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/convert.h"
 #include "bindings/core_classes.h"
+#include "bindings/pybind11_private.h"
 
 namespace qkv::bindings {
+
+class Call;  // convert.h
 
 // What a function takes, as Python writes it: "x, axis=-1, *, mask=None"_takes.
 struct Takes {
@@ -141,6 +144,8 @@ py::object function_of(std::shared_ptr<Signature> signature);
 // A call of Python's object for it, as CPython makes it.
 PyObject* call(const Signature& first, PyObject* function, PyObject* const* arguments, Py_ssize_t count,
                PyObject* names);
+// Its signatures with types, for tools/stubs.py.
+py::list typed_signatures(py::handle function);
 // Whether Python's object is such a function.
 bool is_bound_function(PyObject* object);
 // The function becomes an attribute of the scope, or another signature of the one that is there.

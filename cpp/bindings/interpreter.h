@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -167,8 +168,13 @@ template <class F> decltype(auto) without_gil(Index numbers, F&& f) {
   return without_gil(std::forward<F>(f));
 }
 
-// A function of Python's that the package has registered under this name (bind_callbacks.cpp).
+// A function of Python's that the package has registered under this name (callbacks.cpp), and what registers them.
 pybind11::object callback(const char* name);
+void register_callbacks(const pybind11::kwargs& callbacks);
+// For an error's text: the name of its type; numbers, strings and short tuples as they are, of anything else the type.
+// Never a content.
+std::string type_name(pybind11::handle value);
+std::string described(pybind11::handle value);
 
 // function(*arguments, **keywords). A thread that loses Python's lock in there because the interpreter ends goes no
 // further: what lies between here and its first frame cannot be destroyed without the lock.

@@ -1,5 +1,7 @@
 // The list of what Python sees; each bind_* stands in a file of its own name.
 #include "bindings/bindings.h"
+#include "bindings/interpreter.h"
+#include "bindings/operation.h"
 
 #define QKV_BIND(family) bind_##family(m);
 
@@ -7,6 +9,9 @@ PYBIND11_MODULE(_core_in_main, module) {
   using namespace qkv::bindings;
   Functions m(module);
   m.doc() = "The C++ core of qkv; use the package qkv.";
+  m.def("register_callbacks", "Let the core call functions written in Python, by these names.", register_callbacks);
+  m.def("_typed_signatures(function)", "Signatures with types, one for each overload; for tools/stubs.py.",
+        typed_signatures);
   QKV_FAMILIES(QKV_BIND)
 }
 
