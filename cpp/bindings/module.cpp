@@ -1,7 +1,7 @@
 // The list of what Python sees; each bind_* stands in a file of its own name.
 #include "bindings/bindings.h"
-#include "bindings/interpreter.h"
-#include "bindings/operation.h"
+#include "bindings/call/interpreter.h"
+#include "bindings/values/operation.h"
 
 #define QKV_BIND(family) bind_##family(m);
 

@@ -1,0 +1,128 @@
+#include "bindings/operations/attention_options.h"
+
+#include <stdexcept>
+
+#include "bindings/operations/formula_source.h"
+
+namespace qkv::bindings {
+namespace {
+
+using Options = ops::AttentionOptions;
+using Standard = AttentionOption::Standard;
+
+template <class T> py::object as_argument(const T& value) { return py::cast(value); }
+py::object as_argument(ops::Causal causal) { return causal_object(causal); }
+py::object as_argument(const Array& array) { return py::cast(array.defined() ? Tensor(array) : Tensor()); }
+py::object as_argument(ops::Normalizer normalizer) { return py::str(ops::name_of(normalizer)); }
+
+template <auto member> py::object tell(Options& o, const Options& others) {
+  o.*member = others.*member;
+  return as_argument(o.*member);
+}
+
+template <auto member, auto convert>
+constexpr AttentionOption option(const char* name, decltype(AttentionOption::tell) tell = nullptr) {
+  using Value = std::remove_cvref_t<decltype(std::declval<Options&>().*member)>;
+  return {name, std::is_same_v<Value, bool> ? kind_of<bool> : Argument<Floating>::kind,
+          kOneOf<Value, bool, ops::Causal> ? Standard::off
+          : kOneOf<Value, double>          ? Standard::zero
+          : kOneOf<Value, ops::Normalizer> ? Standard::left_out
+                                           : Standard::none,
+          [](Options& o, Call& call, const char* named, PyObject* const* value) {
+            o.*member = converted<convert>(call, *value, named);
+          },
+          tell};
+}
+template <auto member, auto convert> constexpr AttentionOption told(const char* name) {
+  return option<member, convert>(name, tell<member>);
+}
+
+// Two functions of pairs make one formula.
+void set_formula(Options& o, Call& call, PyObject* score_mod, PyObject* mask_mod) {
+  const auto given = [](PyObject* function) { return function == nullptr ? Py_None : function; };
+  if (o.formula_source == nullptr)
+    o.formula_source = formula_source_from(call.operation(), given(score_mod), given(mask_mod));
+}
+void set_score_mod(Options& o, Call& call, const char*, PyObject* const* value) {
+  set_formula(o, call, value[0], value[1]);
+}
+void set_mask_mod(Options& o, Call& call, const char*, PyObject* const* value) {
+  set_formula(o, call, value[-1], value[0]);
+}
+py::object tell_formula(Options& o, const Options& others) {
+  o.formula_source = others.formula_source;
+  return {};  // by the names of its functions
+}
+
+}  // namespace
+
+// In the order in which the function takes them.
+std::span<const AttentionOption> attention_options() {
+  static constexpr AttentionOption all[] = {
+      told<&Options::attn_mask, &Call::mask>("attn_mask"),
+      told<&Options::dropout, required_number_from>("dropout_p"),
+      told<&Options::causal, causal_from>("is_causal"),
+      told<&Options::scale, number_from>("scale"),
+      option<&Options::enable_gqa, flag_from>("enable_gqa"),
+      told<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
+      told<&Options::window, window_from>("window"),
+      told<&Options::softcap, required_number_from>("softcap"),
+      told<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
+      option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
+      told<&Options::sinks, &Call::optional>("sinks"),
+      told<&Options::masked_value, number_from>("masked_value"),
+      told<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
+      option<&Options::return_weights, flag_from>("return_weights"),
+      option<&Options::return_lse, flag_from>("return_lse"),
+      {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, tell_formula},
+      {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
+      {"formula", Argument<Floating>::kind, Standard::left_out,
+       [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); }, nullptr},
+      told<&Options::normalizer, ops::normalizer_named>("normalizer"),
+  };
+  return all;
+}
+
+void set_attention_options(Options& o, Call& call, PyObject* const* values) {
+  for (const AttentionOption& option : attention_options()) {
+    PyObject* value = *values;
+    const bool standard = value == Py_None ? option.standard == Standard::none || option.standard == Standard::left_out
+                          : value == Py_False ? option.standard == Standard::off
+                                              : value == nullptr;
+    if (!standard) option.set(o, call, option.name, values);
+    ++values;
+  }
+}
+
+ops::AttentionOptions attention_options_from(Call& call, const py::dict& given) {
+  Options o;
+  o.operation = call.operation();
+  std::vector<PyObject*> values;
+  for (const AttentionOption& option : attention_options())
+    values.push_back(PyDict_GetItemString(given.ptr(), option.name));
+  set_attention_options(o, call, values.data());
+  return o;
+}
+
+py::dict told_options(const ops::AttentionOptions& o) {
+  Options told;
+  told.operation = o.operation;
+  told.names = o.names;
+  py::dict options;
+  for (const AttentionOption& option : attention_options())
+    if (option.tell != nullptr)
+      if (const py::object value = option.tell(told, o)) options[option.name] = value;
+  Keywords functions;
+  add_formula(functions, o.formula_source);
+  options.attr("update")(functions.all());
+  if (told != o)
+    throw std::logic_error("attention over several processes was asked for an option that it does not pass on");
+  return options;
+}
+
+py::object causal_object(ops::Causal causal) {
+  if (causal == ops::Causal::lower_right) return py::str("lower_right");
+  return py::bool_(causal != ops::Causal::none);
+}
+
+}  // namespace qkv::bindings

@@ -1,0 +1,29 @@
+// The options of attention: each stands once, in one table, with its name in Python and what its values are converted
+// by. The function takes them, processes that share a computation pass them on.
+#pragma once
+
+#include "bindings/values/operation.h"
+
+namespace qkv::bindings {
+
+struct AttentionOption {
+  const char* name;
+  std::string (*kind)();                                       // its type, as a stub writes it
+  enum class Standard { none, off, zero, left_out } standard;  // None, False, 0.0, None where it may be left out
+  // Sets the option. `value` stands among those of the others.
+  void (*set)(ops::AttentionOptions& o, Call& call, const char* name, PyObject* const* value);
+  // Sets it as the others have it; gives its value as the function takes it. Null: processes are not told of it.
+  py::object (*tell)(ops::AttentionOptions& o, const ops::AttentionOptions& others);
+};
+std::span<const AttentionOption> attention_options();
+// From values in the table's order, null where one is not given.
+void set_attention_options(ops::AttentionOptions& o, Call& call, PyObject* const* values);
+
+// Those of a dict.
+ops::AttentionOptions attention_options_from(Call& call, const py::dict& given);
+// A dict of what other processes are told; an error if that is not all.
+py::dict told_options(const ops::AttentionOptions& o);
+
+py::object causal_object(ops::Causal causal);
+
+}  // namespace qkv::bindings
