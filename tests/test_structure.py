@@ -15,6 +15,15 @@ ROOT = Path(__file__).parents[1]
 CPP = ROOT / "cpp"
 PYTHON = ROOT / "python" / "qkv"
 ORDER = ["core", "kernels", "autograd", "ops", "nn", "models", "bindings"]  # a folder uses those before it
+BINDINGS = [
+    "call",
+    "values",
+    "tensor",
+    "operations",
+    "modules",
+    "layers",
+    "models",
+]  # likewise, of cpp/bindings
 LINES = 400
 LONGER: dict[str, int] = {
     "python/qkv/kernel_pooling.py": 420
@@ -52,6 +61,12 @@ def forbidden_arrows(folder: str, included: list[str]) -> list[str]:
     return [name for name in included if name.split("/")[0] in ORDER[rank + 1 :]]
 
 
+def forbidden_bindings(folder: str, included: list[str]) -> list[str]:
+    """Give the includes of a file in a folder of the bindings that lie to its right."""
+    later = BINDINGS[BINDINGS.index(folder) + 1 :]
+    return [name for name in included if name.startswith("bindings/") and name.split("/")[1] in later]
+
+
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -70,6 +85,25 @@ def test_a_folder_includes_only_what_stands_before_it(folder):
 
 def test_a_forbidden_arrow_is_noticed():
     assert forbidden_arrows("ops", ["core/array.h", "vector", "ops/ops.h", "nn/module.h"]) == ["nn/module.h"]
+
+
+def test_a_folder_of_the_bindings_includes_only_what_stands_before_it():
+    inside = {p: p.relative_to(CPP / "bindings").parts for p in SOURCES if folder_of(p) == "bindings"}
+    assert {parts[0] for parts in inside.values() if len(parts) == 2} == set(BINDINGS)
+    wrong = {
+        name(p): forbidden_bindings(parts[0], includes(p)) for p, parts in inside.items() if len(parts) == 2
+    }
+    assert {file: bad for file, bad in wrong.items() if bad} == {}
+    # What stands outside of the folders brings them together, or is for all of them.
+    assert {parts[0] for parts in inside.values() if len(parts) == 1} == {
+        "bindings.h",
+        "config.cpp",
+        "module.cpp",
+    }
+    assert includes(CPP / "bindings" / "bindings.h") == []
+    assert forbidden_bindings("tensor", ["bindings/call/errors.h", "bindings/layers/block.h"]) == [
+        "bindings/layers/block.h"
+    ]
 
 
 def test_kernels_know_nothing_but_sizes():
@@ -154,9 +188,10 @@ def test_the_map_names_every_folder():
 
 def test_every_binding_is_listed():
     families = (CPP / "bindings" / "bindings.h").read_text(encoding="utf8")
-    listed = {f"bind_{family}" for family in re.findall(r"(?<= )family\((\w+)\)", families)}
-    defined = {p.stem for p in (CPP / "bindings").glob("bind_*.cpp")}
-    assert listed == defined
+    listed = re.findall(r"(?<= )family\((\w+)\)", families)
+    function = re.compile(r"^void bind_(\w+)\(Functions& m\) \{$", re.M)
+    defined = {p: function.findall(p.read_text(encoding="utf8")) for p in (CPP / "bindings").rglob("*.cpp")}
+    assert sorted(listed) == sorted(p.stem for p, names in defined.items() if p.stem in names)
 
 
 def test_heavy_packages_are_imported_where_they_are_needed():

@@ -17,7 +17,7 @@ import numpy as np
 from .. import _core
 from .._core import Tensor
 
-# Those that the Tensor's operators answer (cpp/bindings/tensor_operators.cpp) unless they come with options.
+# Those that the Tensor's operators answer (cpp/bindings/tensor/operators.cpp) unless they come with options.
 _NAMES = (
     "add subtract multiply true_divide power floor_divide remainder divmod matmul bitwise_and bitwise_or bitwise_xor "
     "invert equal not_equal less less_equal greater greater_equal"
@@ -178,7 +178,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
 def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """Answer `np.concatenate([tensor, ...])` and every other function that NumPy dispatches.
 
-    Most calls do not come here: cpp/bindings/numpy_functions.cpp calls the implementation itself.
+    Most calls do not come here: cpp/bindings/tensor/numpy_functions.cpp calls the implementation itself.
     """
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
