@@ -17,13 +17,13 @@ namespace qkv::bindings {
 namespace {
 
 // A callable with a name, a documentation and a signature.
-struct Explained {
+struct BoundFunction {
   PyObject_HEAD std::shared_ptr<Signature>* signature;
   PyObject* dict;
   PyObject* weak_references;
   vectorcallfunc entry;
 
-  static Explained& of(PyObject* self) { return *reinterpret_cast<Explained*>(self); }
+  static BoundFunction& of(PyObject* self) { return *reinterpret_cast<BoundFunction*>(self); }
 
   static PyObject* call_bound(PyObject* self, PyObject* const* arguments, size_t flags, PyObject* names) {
     return bindings::call(**of(self).signature, self, arguments, PyVectorcall_NARGS(flags), names);
@@ -55,7 +55,7 @@ struct Explained {
   static void destroy(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    Explained& own = of(self);
+    BoundFunction& own = of(self);
     if (own.weak_references != nullptr) PyObject_ClearWeakRefs(self);
     Py_CLEAR(own.dict);
     delete own.signature;
@@ -67,13 +67,13 @@ struct Explained {
   static py::object make(vectorcallfunc entry);
 };
 
-PyTypeObject* Explained::type() {
+PyTypeObject* BoundFunction::type() {
   static PyTypeObject* made = nullptr;
   if (made != nullptr) return made;
   static std::array<PyMemberDef, 4> members{{
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Explained, entry), READONLY, nullptr},
-      {"__dictoffset__", T_PYSSIZET, offsetof(Explained, dict), READONLY, nullptr},
-      {"__weaklistoffset__", T_PYSSIZET, offsetof(Explained, weak_references), READONLY, nullptr},
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundFunction, entry), READONLY, nullptr},
+      {"__dictoffset__", T_PYSSIZET, offsetof(BoundFunction, dict), READONLY, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(BoundFunction, weak_references), READONLY, nullptr},
       {nullptr, 0, 0, 0, nullptr},
   }};
   static std::array<PyGetSetDef, 2> properties{{
@@ -96,7 +96,7 @@ PyTypeObject* Explained::type() {
       {Py_tp_methods, methods.data()},
       {0, nullptr},
   }};
-  static PyType_Spec spec{"qkv._core.function", sizeof(Explained), 0,
+  static PyType_Spec spec{"qkv._core.function", sizeof(BoundFunction), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                               Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                           slots.data()};
@@ -105,7 +105,7 @@ PyTypeObject* Explained::type() {
   return made;
 }
 
-py::object Explained::make(vectorcallfunc entry) {
+py::object BoundFunction::make(vectorcallfunc entry) {
   auto made = py::reinterpret_steal<py::object>(type()->tp_alloc(type(), 0));
   if (!made) throw py::error_already_set();
   of(made.ptr()).entry = entry;
@@ -119,7 +119,7 @@ void show(const py::object& function, const Signature& s) {
 }
 
 const std::shared_ptr<Signature>* signature_of(py::handle function) {
-  return is_bound_function(function.ptr()) ? Explained::of(function.ptr()).signature : nullptr;
+  return is_bound_function(function.ptr()) ? BoundFunction::of(function.ptr()).signature : nullptr;
 }
 
 }  // namespace
@@ -133,19 +133,19 @@ py::list typed_signatures(py::handle function) {
 }
 
 py::object function_of(std::shared_ptr<Signature> signature) {
-  const py::object made = Explained::make(Explained::call_bound);
+  const py::object made = BoundFunction::make(BoundFunction::call_bound);
   made.attr("__name__") = signature->name;
   made.attr("__qualname__") = signature->owner
                                   ? py::str("{}.{}").format(signature->owner.attr("__name__"), signature->name)
                                   : py::str(signature->name);
   made.attr("__module__") = "qkv._core";
   show(made, *signature);
-  Explained::of(made.ptr()).signature = new std::shared_ptr<Signature>(std::move(signature));
+  BoundFunction::of(made.ptr()).signature = new std::shared_ptr<Signature>(std::move(signature));
   return made;
 }
 
 bool is_bound_function(PyObject* object) {
-  return Py_TYPE(object) == Explained::type() && Explained::of(object).signature != nullptr;
+  return Py_TYPE(object) == BoundFunction::type() && BoundFunction::of(object).signature != nullptr;
 }
 
 void add_function(py::handle scope, std::unique_ptr<Signature> signature) {
