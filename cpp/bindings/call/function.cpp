@@ -49,12 +49,12 @@ void Signature::add_name(const std::string& given, py::object fallback) {
   p.fallback = std::move(fallback);
 }
 
-std::size_t count_of(Takes names) {
+std::size_t count_of(SignatureText names) {
   const auto all = parts_of_list(names.text);
   return all.size() - static_cast<std::size_t>(std::count(all.begin(), all.end(), "*"));
 }
 
-void Signature::take(Takes names) {
+void Signature::take(SignatureText names) {
   for (const std::string& one : parts_of_list(names.text)) {
     const std::size_t equal = one.find('=');
     if (one == "*") positional = named_;

@@ -24,12 +24,12 @@ namespace qkv::bindings {
 
 class Call;  // convert.h
 
-// What a function takes, as Python writes it: "x, axis=-1, *, mask=None"_takes.
-struct Takes {
+// What a function takes, as Python writes it: "x, axis=-1, *, mask=None"_signature.
+struct SignatureText {
   std::string_view text;
 };
-constexpr Takes operator""_takes(const char* text, std::size_t size) { return {{text, size}}; }
-std::size_t count_of(Takes names);
+constexpr SignatureText operator""_signature(const char* text, std::size_t size) { return {{text, size}}; }
+std::size_t count_of(SignatureText names);
 
 struct Parameter {
   enum class Role { named, rest, keywords };  // `rest`: py::args
@@ -72,7 +72,7 @@ struct Signature {
             std::array<py::object, 2>& made) const;
 
   void take(std::string_view text) { doc = text; }
-  void take(Takes names);
+  void take(SignatureText names);
   void take(ConstructedBy by) { constructor = by.pybind11_init; }
   void finish();
 

@@ -77,7 +77,7 @@ template <class T, class... Options> class Class : public pybind11::class_<T, Op
   Class& def_property(const char* name, const char* doc, Get&& get, Set&& set = nullptr) {
     py::object setter = py::none();
     if constexpr (!std::is_null_pointer_v<std::remove_cvref_t<Set>>)
-      setter = function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_takes));
+      setter = function_of(bound<T>(name, *this, std::forward<Set>(set), "value"_signature));
     const py::handle property(reinterpret_cast<PyObject*>(&PyProperty_Type));
     this->attr(name) = property(function_of(bound<T>(name, *this, std::forward<Get>(get))), setter, py::none(),
                                 *doc == 0 ? py::object(py::none()) : py::str(doc));

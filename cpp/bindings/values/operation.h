@@ -294,7 +294,7 @@ std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&
   }
   made->name = head.substr(0, head.find('('));
   const bool list = made->name.size() < head.size();
-  const Takes names{list ? head.substr(made->name.size() + 1, head.size() - made->name.size() - 2) : ""};
+  const SignatureText names{list ? head.substr(made->name.size() + 1, head.size() - made->name.size() - 2) : ""};
   if (name.empty()) name = Bound::kLayer ? std::string(py::str(owner.attr("__name__"))) : made->name;
   made->owner = owner;
   constexpr std::size_t kSingle = ((!Group<A> && !kOneOf<typename Parameters<A>::Type, py::args, py::kwargs>)+... + 0);
@@ -318,7 +318,7 @@ std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&
   made->result = result(std::type_identity<std::tuple<decltype(std::declval<Argument<A>&>().get())...>>());
   made->invoke = Bound::invoke;
   made->function = std::make_shared<Bound>(Bound{std::forward<F>(f), std::move(name)});
-  if (owner) made->take("self"_takes);
+  if (owner) made->take("self"_signature);
   if (list) made->take(names);
   (made->take(extra), ...);
   made->finish();
