@@ -151,54 +151,54 @@ bool Signature::fill(PyObject* const* arguments, Py_ssize_t count, PyObject* nam
 
 namespace {
 
-struct Given {
+struct CallArguments {
   std::span<PyObject* const> positional;
   PyObject* names;  // tuple, or null
 };
 
 // "Linear" for a constructor and a call of a layer, "Linear.load_state_dict", "softmax".
-std::string called(const Signature& s, const Given& given) {
+std::string called(const Signature& s, const CallArguments& given) {
   if (!s.owner) return s.name;
   const bool unbound = s.constructor || given.positional.empty();
   const std::string owner = unbound ? std::string(py::str(s.owner.attr("__name__"))) : type_name(given.positional[0]);
   return s.constructor || s.name == "forward" || s.name == "__call__" ? owner : owner + "." + s.name;
 }
 
-bool is_self(const Signature& s, const Given& given) {
+bool is_self(const Signature& s, const CallArguments& given) {
   return !given.positional.empty() && PyObject_IsInstance(given.positional[0], s.owner.ptr()) == 1;
 }
 
 // Which argument of a call has a type that does not fit; none: the number or the names of all do not.
-struct Misfit {
+struct Mismatch {
   std::size_t argument = Signature::kNone;
   PyObject* value = nullptr;
 };
 
 // In Python's words (qkv._errors).
-std::string refusal(const Signature& s, const Given& given, PyObject* function, const Misfit& misfit) {
+std::string refusal(const Signature& s, const CallArguments& given, PyObject* function, const Mismatch& mismatch) {
   const std::string operation = called(s, given);
   if (s.owner && given.positional.empty()) return operation + ": must be called on an object; got no arguments";
   if (s.owner && !is_self(s, given))
     return text(s.name, ": must be called on a ", std::string(py::str(s.owner.attr("__name__"))), "; got ",
                 type_name(given.positional[0]));
-  if (misfit.argument == Signature::kNone) {
+  if (mismatch.argument == Signature::kNone) {
     const py::tuple positional = tuple_of(given.positional);
     const auto names = given.names == nullptr ? py::tuple() : py::reinterpret_borrow<py::tuple>(given.names);
     const py::object words = callback("refusal")(py::handle(function), positional, names, operation);
     return words.is_none() ? operation + ": takes no arguments of these types" : std::string(py::str(words));
   }
-  const Parameter& p = s.parameters[misfit.argument];
+  const Parameter& p = s.parameters[mismatch.argument];
   const py::object name =
-      p.name.is_none() ? py::str("argument {}").format(misfit.argument + (s.owner ? 0 : 1)) : p.name;
-  return py::str(callback("wrong_type")(operation, name, p.kind(), py::handle(misfit.value)));
+      p.name.is_none() ? py::str("argument {}").format(mismatch.argument + (s.owner ? 0 : 1)) : p.name;
+  return py::str(callback("wrong_type")(operation, name, p.kind(), py::handle(mismatch.value)));
 }
 
 // Null: this signature does not fit.
-PyObject* call_one(const Signature& s, const Given& given, PyObject* const* arguments, PyObject* function,
-                   Misfit& misfit) {
+PyObject* call_one(const Signature& s, const CallArguments& given, PyObject* const* arguments, PyObject* function,
+                   Mismatch& mismatch) {
   std::array<PyObject*, Signature::kMost> values;
   std::array<py::object, 2> made;
-  misfit = {};
+  mismatch = {};
   if (!s.fill(arguments, static_cast<Py_ssize_t>(given.positional.size()), given.names, values.data(), made))
     return nullptr;
   std::size_t failed = Signature::kNone;
@@ -220,7 +220,7 @@ PyObject* call_one(const Signature& s, const Given& given, PyObject* const* argu
     fail_type(called(s, given), ": the result has no type of Python");
   }
   PyErr_Clear();
-  misfit = {failed, values[failed]};
+  mismatch = {failed, values[failed]};
   return nullptr;
 }
 
@@ -228,17 +228,18 @@ PyObject* call_one(const Signature& s, const Given& given, PyObject* const* argu
 
 PyObject* call(const Signature& first, PyObject* function, PyObject* const* arguments, Py_ssize_t count,
                PyObject* names) {
-  const Given given{{arguments, static_cast<std::size_t>(count)}, names};
+  const CallArguments given{{arguments, static_cast<std::size_t>(count)}, names};
   const auto set = [&](PyObject* error, const std::string& words) {
     PyErr_SetString(error, (called(first, given) + words).c_str());
   };
   try {
     const Signature& shown = first.next ? first.widest() : first;
-    Misfit misfit, other;
+    Mismatch mismatch, other;
     for (const Signature* s = &first; s != nullptr; s = s->next.get())
-      if (PyObject* result = call_one(*s, given, arguments, function, s == &shown ? misfit : other); result != nullptr)
+      if (PyObject* result = call_one(*s, given, arguments, function, s == &shown ? mismatch : other);
+          result != nullptr)
         return result;
-    PyErr_SetString(PyExc_TypeError, refusal(shown, given, function, misfit).c_str());
+    PyErr_SetString(PyExc_TypeError, refusal(shown, given, function, mismatch).c_str());
   } catch (py::error_already_set& error) {
     // A number that Python's own conversion finds too large; what code in Python raises has a traceback.
     if (!error.matches(PyExc_OverflowError) || error.trace()) error.restore();
