@@ -40,7 +40,7 @@ struct Parameter {
   // Of a field of options: where it stands in them, and what gives it its value; false: of another type.
   std::ptrdiff_t offset = 0;
   bool (*load)(void* field, Call& call, PyObject* value, const char* name) = nullptr;
-  bool usual = false;  // the fallback is the value that the field has anyway
+  bool is_default = false;  // the fallback is the value that the field has anyway
 };
 
 struct ConstructedBy {

@@ -43,7 +43,7 @@ template <class Options> struct Fields {
       if constexpr (std::equality_comparable<T> && !std::is_base_of_v<py::handle, T>) {
         Call call("");
         T standard{};
-        p.usual = p.fallback && p.load(&standard, call, p.fallback.ptr(), "") && standard == member;
+        p.is_default = p.fallback && p.load(&standard, call, p.fallback.ptr(), "") && standard == member;
       }
     });
     if (p.load == nullptr) throw std::logic_error(text("no field ", name));
@@ -52,7 +52,7 @@ template <class Options> struct Fields {
     std::size_t i = 0;
     for (auto* all = reinterpret_cast<char*>(&value); i < parameters.size(); ++i) {
       const Parameter& p = parameters[i];
-      if (p.usual && values[i] == p.fallback.ptr()) continue;
+      if (p.is_default && values[i] == p.fallback.ptr()) continue;
       if (!p.load(all + p.offset, call, values[i], PyUnicode_AsUTF8(p.name.ptr()))) break;
     }
     return i;
