@@ -63,18 +63,18 @@ template <class Options> struct Fields {
 // makes of those of the call: a tuple. nullptr: those themselves. Or what it makes of them and of the type of the
 // object is a pointer that holds it.
 template <class Class, class Arguments, class... A> struct Constructor {
-  template <class T> using Given = decltype(std::declval<Argument<T>&>().get());
+  template <class T> using Passed = decltype(std::declval<Argument<T>&>().get());
   Arguments arguments;
-  void operator()(const NewObject& place, Given<A>... given, Call& call) const {
+  void operator()(const NewObject& place, Passed<A>... given, Call& call) const {
     const auto construct = [&]<class Made, class Holder>(std::type_identity<Made> type, Holder* holder) {
-      if constexpr (std::is_invocable_v<const Arguments&, std::type_identity<Made>, Given<A>...>) {
-        *holder = arguments(type, std::forward<Given<A>>(given)...);
+      if constexpr (std::is_invocable_v<const Arguments&, std::type_identity<Made>, Passed<A>...>) {
+        *holder = arguments(type, std::forward<Passed<A>>(given)...);
       } else {
         const auto make = [](auto&&... all) { return std::make_unique<Made>(std::forward<decltype(all)>(all)...); };
-        if constexpr (std::is_null_pointer_v<Arguments>) *holder = make(std::forward<Given<A>>(given)...);
-        else if constexpr (std::is_invocable_v<const Arguments&, Given<A>..., Call&>)
-          *holder = std::apply(make, arguments(std::forward<Given<A>>(given)..., call));
-        else *holder = std::apply(make, arguments(std::forward<Given<A>>(given)...));
+        if constexpr (std::is_null_pointer_v<Arguments>) *holder = make(std::forward<Passed<A>>(given)...);
+        else if constexpr (std::is_invocable_v<const Arguments&, Passed<A>..., Call&>)
+          *holder = std::apply(make, arguments(std::forward<Passed<A>>(given)..., call));
+        else *holder = std::apply(make, arguments(std::forward<Passed<A>>(given)...));
       }
       if constexpr (std::is_base_of_v<Trampoline, Made>) (*holder)->object = place.object;
     };

@@ -46,12 +46,12 @@ template <auto f, class F = decltype(f)> auto converted(Call& call, py::handle v
   else return f(call.operation(), name, string_from(value, call.operation(), name));
 }
 // The argument that it makes: a class, or what is in its place.
-template <class T> struct Held {
+template <class T> struct Wrapped {
   T value;
   operator const T&() const { return value; }  // NOLINT(google-explicit-constructor)
 };
 template <auto f, class T = decltype(converted<f>(std::declval<Call&>(), py::handle(), ""))>
-struct As : std::conditional_t<std::is_class_v<T>, T, Held<T>> {
+struct As : std::conditional_t<std::is_class_v<T>, T, Wrapped<T>> {
   using Type = T;
   static constexpr bool kMade = true;
 };
@@ -198,26 +198,26 @@ inline py::object shown_result(const Call& call, const ops::AttentionOutputs& y)
 }
 
 template <class R> py::object shown_result(const Call& call, R&& result) {
-  using Given = std::remove_cvref_t<R>;
-  if constexpr (kOneOf<Given, Tensor, Array>) return call.result(result);
-  else if constexpr (kOneOf<Given, OneOrPair, ops::AttentionOutputs>) return shown_result(call, std::as_const(result));
-  else if constexpr (kTuple<Given>)
+  using Result = std::remove_cvref_t<R>;
+  if constexpr (kOneOf<Result, Tensor, Array>) return call.result(result);
+  else if constexpr (kOneOf<Result, OneOrPair, ops::AttentionOutputs>) return shown_result(call, std::as_const(result));
+  else if constexpr (kTuple<Result>)
     return std::apply([&](auto&... all) { return py::make_tuple(shown_result(call, all)...); }, result);
-  else if constexpr (std::is_base_of_v<py::object, Given>) return std::forward<R>(result);
+  else if constexpr (std::is_base_of_v<py::object, Result>) return std::forward<R>(result);
   else return py::cast(std::forward<R>(result));
 }
 
 template <class R, bool layer> std::string kind_of_result() {
-  using Given = std::remove_cvref_t<R>;
-  if constexpr (kOneOf<Given, Tensor, Array>) return layer ? "Tensor" : "object";
-  else if constexpr (kOneOf<Given, OneOrPair, ops::AttentionOutputs>) return "object";
-  else if constexpr (kTuple<Given>)
+  using Result = std::remove_cvref_t<R>;
+  if constexpr (kOneOf<Result, Tensor, Array>) return layer ? "Tensor" : "object";
+  else if constexpr (kOneOf<Result, OneOrPair, ops::AttentionOutputs>) return "object";
+  else if constexpr (kTuple<Result>)
     return []<class... T>(std::type_identity<std::tuple<T...>>) {
       std::string all;
       ((all += (all.empty() ? "" : ", ") + kind_of_result<T, layer>()), ...);
       return "tuple[" + all + "]";
-    }(std::type_identity<decltype(std::tuple_cat(std::declval<Given>()))>());
-  else return kind_of<Given>();
+    }(std::type_identity<decltype(std::tuple_cat(std::declval<Result>()))>());
+  else return kind_of<Result>();
 }
 
 template <class A> struct Parameters {
@@ -311,9 +311,9 @@ std::unique_ptr<Signature> operation(py::handle owner, std::string_view head, F&
                                                              : Parameter::Role::named});
   };
   (add(std::type_identity<A>()), ...);
-  const auto result = []<class... Given>(std::type_identity<std::tuple<Given...>>) {
-    if constexpr (Bound::kCall) return kind_of_result<std::invoke_result_t<F&, Given..., Call&>, Bound::kTensor>;
-    else return kind_of_result<std::invoke_result_t<F&, Given...>, Bound::kTensor>;
+  const auto result = []<class... Loaded>(std::type_identity<std::tuple<Loaded...>>) {
+    if constexpr (Bound::kCall) return kind_of_result<std::invoke_result_t<F&, Loaded..., Call&>, Bound::kTensor>;
+    else return kind_of_result<std::invoke_result_t<F&, Loaded...>, Bound::kTensor>;
   };
   made->result = result(std::type_identity<std::tuple<decltype(std::declval<Argument<A>&>().get())...>>());
   made->invoke = Bound::invoke;
