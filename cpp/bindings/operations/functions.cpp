@@ -147,7 +147,7 @@ void bind_functions(Functions& m) {
   op<Floating, FloatingOrNone, Sizes, double>(m, "rms_norm(x, weight, normalized_shape, eps)", ops::rms_norm);
   op<Floating, Number, Axes, Number>(m, "normalize(x, p, axis, eps)", ops::normalize);
   op(m, "embedding(weight, ids, padding_idx)", ops::embedding);
-  op(m, "apply_rotary(x, cos, sin, interleaved)", [](const Tensor& x, Aside cos, Aside sin, bool interleaved) {
+  op(m, "apply_rotary(x, cos, sin, interleaved)", [](const Tensor& x, Auxiliary cos, Auxiliary sin, bool interleaved) {
     return ops::apply_rotary(x, packed(cos.data()), packed(sin.data()), interleaved);
   });
   op(m, "dropout(x, p, rng)", [](const Tensor& x, double p, Generator* rng) {

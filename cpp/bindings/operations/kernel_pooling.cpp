@@ -11,7 +11,7 @@ namespace {
 Tensor bandwidth_from(Call& call, py::handle value, const char* name) {
   if (PyFloat_CheckExact(value.ptr()) != 0 || PyLong_CheckExact(value.ptr()) != 0)
     return Tensor(Array::full({}, DType::float64, value.cast<double>()));
-  return call.aside(value, name);
+  return call.auxiliary(value, name);
 }
 using Bandwidth = As<bandwidth_from>;
 using Kernel = As<ops::kernel_named>;

@@ -36,11 +36,11 @@ class Call {
  public:
   explicit Call(const char* operation) : operation_(operation) {}
 
-  // Floating numbers; integers and booleans become float32. Contiguous arrays are not copied. `aside` ones, and those
-  // that may be None, which is undefined then, say nothing about the result's dtype.
+  // Floating numbers; integers and booleans become float32. Contiguous arrays are not copied. `auxiliary` ones, and
+  // those that may be None, which is undefined then, say nothing about the result's dtype.
   Tensor floating(py::handle value, const char* name) { return convert(value, name, true, true); }
-  Tensor aside(py::handle value, const char* name) { return convert(value, name, true, false); }
-  Tensor optional(py::handle value, const char* name) { return value.is_none() ? Tensor() : aside(value, name); }
+  Tensor auxiliary(py::handle value, const char* name) { return convert(value, name, true, false); }
+  Tensor optional(py::handle value, const char* name) { return value.is_none() ? Tensor() : auxiliary(value, name); }
   // Numbers of any dtype, as they are; a boolean or floating mask, or None.
   Tensor any(py::handle value, const char* name) { return convert(value, name, false, true); }
   Tensor mask(py::handle value, const char* name) {

@@ -58,11 +58,11 @@ struct As : std::conditional_t<std::is_class_v<T>, T, Wrapped<T>> {
 
 using Floating = As<&Call::floating>;  // numbers; whole ones become float32. What a Tensor means
 using FloatingOrNone = As<&Call::optional>;
-using Aside = As<&Call::aside>;        // says nothing about the result's dtype
-using Any = As<&Call::any>;            // numbers of any dtype, as they are
-using Mask = As<&Call::mask>;          // booleans, or numbers to add; or None. Says nothing about the dtype
-using Integers = As<&Call::integers>;  // what an Array means
-using Lengths = As<lengths_from>;      // valid_lens or None, in memory of their own
+using Auxiliary = As<&Call::auxiliary>;  // says nothing about the result's dtype
+using Any = As<&Call::any>;              // numbers of any dtype, as they are
+using Mask = As<&Call::mask>;            // booleans, or numbers to add; or None. Says nothing about the dtype
+using Integers = As<&Call::integers>;    // what an Array means
+using Lengths = As<lengths_from>;        // valid_lens or None, in memory of their own
 using IntegersOrNone = As<&Call::integers_or_none>;
 using BooleansOrNone = As<&Call::booleans_or_none>;
 using Number = As<required_number_from>;
