@@ -15,13 +15,13 @@ py::object as_argument(ops::Causal causal) { return causal_object(causal); }
 py::object as_argument(const Array& array) { return py::cast(array.defined() ? Tensor(array) : Tensor()); }
 py::object as_argument(ops::Normalizer normalizer) { return py::str(ops::name_of(normalizer)); }
 
-template <auto member> py::object tell(Options& o, const Options& others) {
+template <auto member> py::object pass(Options& o, const Options& others) {
   o.*member = others.*member;
   return as_argument(o.*member);
 }
 
 template <auto member, auto convert>
-constexpr AttentionOption option(const char* name, decltype(AttentionOption::tell) tell = nullptr) {
+constexpr AttentionOption option(const char* name, decltype(AttentionOption::pass_on) pass_on = nullptr) {
   using Value = std::remove_cvref_t<decltype(std::declval<Options&>().*member)>;
   return {name, std::is_same_v<Value, bool> ? kind_of<bool> : Argument<Floating>::kind,
           kOneOf<Value, bool, ops::Causal> ? Standard::off
@@ -31,10 +31,10 @@ constexpr AttentionOption option(const char* name, decltype(AttentionOption::tel
           [](Options& o, Call& call, const char* named, PyObject* const* value) {
             o.*member = converted<convert>(call, *value, named);
           },
-          tell};
+          pass_on};
 }
-template <auto member, auto convert> constexpr AttentionOption told(const char* name) {
-  return option<member, convert>(name, tell<member>);
+template <auto member, auto convert> constexpr AttentionOption passed_on(const char* name) {
+  return option<member, convert>(name, pass<member>);
 }
 
 // Two functions of pairs make one formula.
@@ -49,7 +49,7 @@ void set_score_mod(Options& o, Call& call, const char*, PyObject* const* value) 
 void set_mask_mod(Options& o, Call& call, const char*, PyObject* const* value) {
   set_formula(o, call, value[-1], value[0]);
 }
-py::object tell_formula(Options& o, const Options& others) {
+py::object pass_formula(Options& o, const Options& others) {
   o.formula_source = others.formula_source;
   return {};  // by the names of its functions
 }
@@ -59,26 +59,26 @@ py::object tell_formula(Options& o, const Options& others) {
 // In the order in which the function takes them.
 std::span<const AttentionOption> attention_options() {
   static constexpr AttentionOption all[] = {
-      told<&Options::attn_mask, &Call::mask>("attn_mask"),
-      told<&Options::dropout, required_number_from>("dropout_p"),
-      told<&Options::causal, causal_from>("is_causal"),
-      told<&Options::scale, number_from>("scale"),
+      passed_on<&Options::attn_mask, &Call::mask>("attn_mask"),
+      passed_on<&Options::dropout, required_number_from>("dropout_p"),
+      passed_on<&Options::causal, causal_from>("is_causal"),
+      passed_on<&Options::scale, number_from>("scale"),
       option<&Options::enable_gqa, flag_from>("enable_gqa"),
-      told<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
-      told<&Options::window, window_from>("window"),
-      told<&Options::softcap, required_number_from>("softcap"),
-      told<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
+      passed_on<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
+      passed_on<&Options::window, window_from>("window"),
+      passed_on<&Options::softcap, required_number_from>("softcap"),
+      passed_on<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
       option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
-      told<&Options::sinks, &Call::optional>("sinks"),
-      told<&Options::masked_value, number_from>("masked_value"),
-      told<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
+      passed_on<&Options::sinks, &Call::optional>("sinks"),
+      passed_on<&Options::masked_value, number_from>("masked_value"),
+      passed_on<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
       option<&Options::return_weights, flag_from>("return_weights"),
       option<&Options::return_lse, flag_from>("return_lse"),
-      {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, tell_formula},
+      {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, pass_formula},
       {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
       {"formula", Argument<Floating>::kind, Standard::left_out,
        [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); }, nullptr},
-      told<&Options::normalizer, ops::normalizer_named>("normalizer"),
+      passed_on<&Options::normalizer, ops::normalizer_named>("normalizer"),
   };
   return all;
 }
@@ -104,18 +104,18 @@ ops::AttentionOptions attention_options_from(Call& call, const py::dict& given) 
   return o;
 }
 
-py::dict told_options(const ops::AttentionOptions& o) {
-  Options told;
-  told.operation = o.operation;
-  told.names = o.names;
+py::dict passed_options(const ops::AttentionOptions& o) {
+  Options passed;
+  passed.operation = o.operation;
+  passed.names = o.names;
   py::dict options;
   for (const AttentionOption& option : attention_options())
-    if (option.tell != nullptr)
-      if (const py::object value = option.tell(told, o)) options[option.name] = value;
+    if (option.pass_on != nullptr)
+      if (const py::object value = option.pass_on(passed, o)) options[option.name] = value;
   Keywords functions;
   add_formula(functions, o.formula_source);
   options.attr("update")(functions.all());
-  if (told != o)
+  if (passed != o)
     throw std::logic_error("attention over several processes was asked for an option that it does not pass on");
   return options;
 }

@@ -12,8 +12,9 @@ struct AttentionOption {
   enum class Standard { none, off, zero, left_out } standard;  // None, False, 0.0, None where it may be left out
   // Sets the option. `value` stands among those of the others.
   void (*set)(ops::AttentionOptions& o, Call& call, const char* name, PyObject* const* value);
-  // Sets it as the others have it; gives its value as the function takes it. Null: processes are not told of it.
-  py::object (*tell)(ops::AttentionOptions& o, const ops::AttentionOptions& others);
+  // Sets it as the others have it; gives its value as the function takes it. Null: it is not passed on to other
+  // processes.
+  py::object (*pass_on)(ops::AttentionOptions& o, const ops::AttentionOptions& others);
 };
 std::span<const AttentionOption> attention_options();
 // From values in the table's order, null where one is not given.
@@ -21,8 +22,8 @@ void set_attention_options(ops::AttentionOptions& o, Call& call, PyObject* const
 
 // Those of a dict.
 ops::AttentionOptions attention_options_from(Call& call, const py::dict& given);
-// A dict of what other processes are told; an error if that is not all.
-py::dict told_options(const ops::AttentionOptions& o);
+// A dict of what is passed on to other processes; an error if that is not all.
+py::dict passed_options(const ops::AttentionOptions& o);
 
 py::object causal_object(ops::Causal causal);
 

@@ -22,7 +22,7 @@ struct Communicator final : OfPython<nn::SplitSequence> {
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                    const ops::AttentionOptions& o) const override {
     const InPython python;
-    return call_python(callback("split_attention"), py::make_tuple(object(), query, key, value, told_options(o)))
+    return call_python(callback("split_attention"), py::make_tuple(object(), query, key, value, passed_options(o)))
         .cast<Tensor>();
   }
 };
