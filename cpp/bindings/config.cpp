@@ -77,8 +77,8 @@ void bind_config(Functions& m) {
     } catch (const NotImplemented& error) {
       PyErr_SetString(PyExc_NotImplementedError, error.what());
     } catch (const std::bad_alloc& error) {
-      const bool told = dynamic_cast<const MemoryError*>(&error) != nullptr;
-      PyErr_SetString(PyExc_MemoryError, told ? error.what() : "qkv: there is not enough memory");
+      const bool has_text = dynamic_cast<const MemoryError*>(&error) != nullptr;
+      PyErr_SetString(PyExc_MemoryError, has_text ? error.what() : "qkv: there is not enough memory");
     } catch (const std::length_error&) {  // a std::vector's
       PyErr_SetString(PyExc_MemoryError, "qkv: a size is too large for any memory");
     }
