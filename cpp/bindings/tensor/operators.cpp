@@ -40,7 +40,7 @@ std::optional<Tensor> compared_operand(const Tensor& t, py::handle other) {
 }
 
 // By NumPy's name, for `array + tensor` and np.add(tensor, array), and what stands in the names of methods: "add" in
-// __add__, __radd__ and __iadd__. NumPy's other functions are answered in Python.
+// __add__, __radd__ and __iadd__. NumPy's other functions are Python's.
 struct Operator {
   using Compute = Tensor (*)(const Tensor&, const Tensor&);
   const char *ufunc, *name;
@@ -84,7 +84,7 @@ constexpr Operator kOperators[] = {
 };
 
 // t op other, or other op t.
-template <bool swapped> py::object answer(const Operator& o, const Tensor& t, py::handle other) {
+template <bool swapped> py::object try_call(const Operator& o, const Tensor& t, py::handle other) {
   const std::optional<Tensor> found = o.operand(t, other);
   if (!found) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   const Tensor &a = swapped ? *found : t, &b = swapped ? t : *found;
@@ -114,7 +114,7 @@ std::optional<Tensor> compared(Compare op, const Tensor& t, py::handle other) {
 py::object operator_call(py::handle ufunc, py::handle a, py::handle b) {
   const Operator* found = operator_of(ufunc);
   if (found == nullptr || !(is_tensor(a) || is_tensor(b))) return {};
-  return is_tensor(a) ? answer<false>(*found, a.cast<Tensor>(), b) : answer<true>(*found, b.cast<Tensor>(), a);
+  return is_tensor(a) ? try_call<false>(*found, a.cast<Tensor>(), b) : try_call<true>(*found, b.cast<Tensor>(), a);
 }
 
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other) {
@@ -139,10 +139,10 @@ std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
 void def_operators(TensorClass& tensor) {
   for (const Operator& o : kOperators) {
     tensor.def(text("__", o.name, "__"),
-               [&o](const Tensor& t, py::handle other) { return answer<false>(o, t, other); });
+               [&o](const Tensor& t, py::handle other) { return try_call<false>(o, t, other); });
     if (o.swaps)
       tensor.def(text("__r", o.name, "__"),
-                 [&o](const Tensor& t, py::handle other) { return answer<true>(o, t, other); });
+                 [&o](const Tensor& t, py::handle other) { return try_call<true>(o, t, other); });
     if (o.changes)
       tensor.def(text("__i", o.name, "__"), [&o](const py::object& self, py::handle other) {
         return updated(o.ufunc, self, o.operand(self.cast<Tensor>(), other), o.compute);
