@@ -17,20 +17,20 @@ namespace {
 
 // What answers a function, and whether for Tensors of any dtype; what answers calls by position alone of so many
 // arguments at most, or None.
-using Answer = std::tuple<py::object, bool, py::object, Py_ssize_t>;
+using Implementation = std::tuple<py::object, bool, py::object, Py_ssize_t>;
 
 // Never let go: the interpreter may be gone by then.
 struct Tables {
   const py::dict names = callback("numpy_tables")();
   const py::dict calls = names["ufuncs"];  // what answers a ufunc
   const py::object general = names["array_function"], unsupported = names["unsupported"], array = names["array"];
-  std::unordered_map<PyObject*, Answer> functions;
+  std::unordered_map<PyObject*, Implementation> functions;
 
   static const Tables& get() {
     static const auto* tables = [] {
       auto* made = new Tables;
-      for (const auto& [function, answer] : py::dict(made->names["functions"]))
-        made->functions[function.ptr()] = answer.cast<Answer>();
+      for (const auto& [function, implementation] : py::dict(made->names["functions"]))
+        made->functions[function.ptr()] = implementation.cast<Implementation>();
       return made;
     }();
     return *tables;
@@ -68,9 +68,9 @@ bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* ar
 
 // What a method of NumPy's protocols answers; it is called without pybind11's conversion of arguments, which takes as
 // long as a small operation.
-template <class F> PyObject* answered(F answer) {
+template <class F> PyObject* with_errors(F call) {
   try {
-    return answer();
+    return call();
   } catch (const std::exception&) {
     set_error();
   }
@@ -79,16 +79,16 @@ template <class F> PyObject* answered(F answer) {
 
 // function, types, args, kwargs.
 PyObject* array_function(PyObject* self, PyObject* const* given, Py_ssize_t count) {
-  return answered([&] {
+  return with_errors([&] {
     if (count != 4) fail_type("__array_function__: takes function, types, args and kwargs; got ", count, " arguments");
     const Tables& tables = Tables::get();
     PyObject *function = given[0], *arguments = given[2], *options = PyDict_Check(given[3]) != 0 ? given[3] : nullptr;
     const auto found = tables.functions.find(function);
     if (found != tables.functions.end() && decides(tables, std::get<bool>(found->second), given[1], arguments)) {
-      const auto& [answer, any_dtype, method, most] = found->second;
+      const auto& [implementation, any_dtype, method, most] = found->second;
       const bool by_position = options == nullptr || PyDict_GET_SIZE(options) == 0;
       const bool shortest = by_position && PyTuple_GET_SIZE(arguments) <= most;
-      PyObject* result = PyObject_Call((shortest ? method : answer).ptr(), arguments, options);
+      PyObject* result = PyObject_Call((shortest ? method : implementation).ptr(), arguments, options);
       if (result != nullptr || PyErr_ExceptionMatches(tables.unsupported.ptr()) == 0) return result;
     }
     PyErr_Clear();
@@ -98,16 +98,16 @@ PyObject* array_function(PyObject* self, PyObject* const* given, Py_ssize_t coun
 
 // ufunc, method, inputs; options.
 PyObject* array_ufunc(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  return answered([&] {
+  return with_errors([&] {
     if (count < 2) fail_type("__array_ufunc__: takes ufunc, method and inputs; got ", count, " arguments");
     PyObject *const ufunc = given[0], *const method = given[1], *const *inputs = given + 2;
     if ((names == nullptr || PyTuple_GET_SIZE(names) == 0) && PyUnicode_Check(method) != 0 &&
         PyUnicode_CompareWithASCIIString(method, "__call__") == 0) {
       if (count == 4)
         if (py::object result = operator_call(ufunc, inputs[0], inputs[1])) return result.release().ptr();
-      PyObject* answer = PyDict_GetItemWithError(Tables::get().calls.ptr(), ufunc);
-      if (answer != nullptr && std::any_of(inputs, given + count, is_floating_tensor))
-        return PyObject_Vectorcall(answer, inputs, static_cast<std::size_t>(count - 2), nullptr);
+      PyObject* implementation = PyDict_GetItemWithError(Tables::get().calls.ptr(), ufunc);
+      if (implementation != nullptr && std::any_of(inputs, given + count, is_floating_tensor))
+        return PyObject_Vectorcall(implementation, inputs, static_cast<std::size_t>(count - 2), nullptr);
       PyErr_Clear();
     }
     std::vector<PyObject*> all{self};
