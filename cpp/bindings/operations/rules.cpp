@@ -47,9 +47,9 @@ class RuleOfPython final : public OfPython<Step> {
 };
 
 // What such a rule needs of the forward pass. An output is kept without the node that made it, which holds the rule.
-class Kept {
+class SavedTensor {
  public:
-  Kept(const Tensor& t, bool is_output)
+  SavedTensor(const Tensor& t, bool is_output)
       : numbers_(is_output ? Saved(t.data()) : Saved(t)),
         maker_(is_output ? t.current().node : nullptr),
         output_(t.current().output) {}
@@ -80,9 +80,9 @@ void bind_rules(Functions& m) {
                 result = shown(result, input);
           return results;
         });
-  Class<Kept> kept(m, "KeptTensor");
+  Class<SavedTensor> kept(m, "KeptTensor");
   def_init<const Tensor&, bool>(kept, "t, is_output=False");
-  kept.def("tensor", &Kept::tensor);
+  kept.def("tensor", &SavedTensor::tensor);
 }
 
 }  // namespace qkv::bindings
