@@ -44,7 +44,7 @@ void rebase(const Tensor& base, const Tensor& view, const Tensor& result) {
   const GradMode recording(true);
   take_history(*base.impl(), *record(Array(base.data()), {base, result}, rule).impl());
   base.impl()->node->name = "CopySlices";
-  view.impl()->seen.store(++base.impl()->rebased, std::memory_order_release);
+  view.impl()->seen_version.store(++base.impl()->history_version, std::memory_order_release);
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
       impl.data =
           result.impl().use_count() > 1 || is_shared(result.data()) ? cloned(result.data()) : packed(result.data());
     take_history(impl, *result.impl());
-    ++impl.rebased;
+    ++impl.history_version;
     return;
   }
   if (impl.under_no_grad)

@@ -41,12 +41,12 @@ struct TensorImpl {
 
   // What every operation asks stands together.
   std::shared_ptr<Node> node;  // what made it; null for leaves
-  // Of a view: the Tensor whose memory it shows, which is never a view itself; the latter's `rebased` when `node` was
-  // taken; and whether gradients were off when it was made, so that none flow through it.
+  // Of a view: the Tensor whose memory it shows, which is never a view itself; the latter's `history_version` when
+  // `node` was taken; and whether gradients were off when it was made, so that none flow through it.
   std::shared_ptr<TensorImpl> base;
-  std::atomic<std::uint32_t> seen{0};
-  std::uint32_t rebased = 0;   // how often its history has changed: its views then have another one, too
-  bool requires_grad = false;  // a leaf that collects its gradient
+  std::atomic<std::uint32_t> seen_version{0};
+  std::uint32_t history_version = 0;  // how often its history has changed: its views then have another one, too
+  bool requires_grad = false;         // a leaf that collects its gradient
   // A gradient that was computed without its history, or made of such: to differentiate it is an error, as the result
   // would lack what flows through that history.
   bool lacks_history = false;
@@ -82,7 +82,8 @@ class Tensor {
   bool operator==(const Tensor& other) const = default;  // the same Tensor
   // With the history that it has now: that of a view follows its base's.
   const TensorImpl& current() const {
-    if (impl_->base != nullptr && impl_->seen.load(std::memory_order_acquire) != impl_->base->rebased) renew();
+    if (impl_->base != nullptr && impl_->seen_version.load(std::memory_order_acquire) != impl_->base->history_version)
+      renew();
     return *impl_;
   }
 

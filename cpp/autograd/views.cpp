@@ -28,7 +28,7 @@ std::pair<Index, Index> range_of(const Region& region) {
 Tensor shown(Tensor view, const Tensor& x) {
   TensorImpl& impl = *view.impl();
   impl.base = x.impl()->base != nullptr ? x.impl()->base : x.impl();
-  impl.seen.store(impl.base->rebased, std::memory_order_relaxed);
+  impl.seen_version.store(impl.base->history_version, std::memory_order_relaxed);
   impl.under_no_grad = x.impl()->under_no_grad || !grad_enabled();
   impl.lacks_history = impl.lacks_history || x.impl()->lacks_history;
   return view;
@@ -124,7 +124,7 @@ Tensor Span::whole_of(const Tensor& row) const { return gapless ? reshaped(row, 
 void Tensor::renew() const {
   TensorImpl& t = *impl_;
   const Tensor base(t.base);
-  const std::uint32_t rebased = base.impl()->rebased;
+  const std::uint32_t history_version = base.impl()->history_version;
   std::shared_ptr<Node> node;
   Index output = 0;
   if (!t.under_no_grad && t.data.buffer() == base.data().buffer()) {
@@ -140,10 +140,10 @@ void Tensor::renew() const {
     }
   }
   const Lock lock(mutex_of(&t));
-  if (t.seen.load(std::memory_order_relaxed) == rebased) return;
+  if (t.seen_version.load(std::memory_order_relaxed) == history_version) return;
   t.node.swap(node);
   t.output = output;
-  t.seen.store(rebased, std::memory_order_release);
+  t.seen_version.store(history_version, std::memory_order_release);
 }
 
 }  // namespace qkv

@@ -133,7 +133,7 @@ tensor([2., 4., 6.])
             if (wanted == t.requires_grad) return;
             const ExclusiveAccess alone;
             t.requires_grad = wanted;
-            if (wanted) ++t.rebased;  // its views have a history from now on
+            if (wanted) ++t.history_version;  // its views have a history from now on
           })
       .def_property(
           "grad", "Sum of the gradients of all backward passes so far, or None.",
