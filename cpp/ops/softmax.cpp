@@ -10,9 +10,9 @@ namespace qkv::ops {
 namespace {
 
 // An axis of an array: `outer` times n numbers, each `inner` numbers behind the one before.
-struct Along {
+struct StridedLoop {
   Index outer, n, inner;
-  Along(const Shape& shape, Index axis)
+  StridedLoop(const Shape& shape, Index axis)
       : outer(shape.product(0, axis)), n(shape.dim(axis)), inner(shape.product(axis + 1, shape.rank())) {}
 };
 
@@ -26,7 +26,7 @@ void check_temperature(const char* operation, double temperature, DType dtype) {
 }
 
 // In parallel: rows(count, begin) for rows of n numbers where these lie next to each other, else columns(width, begin).
-template <class Rows, class Columns> void for_each_line(const Along& a, Rows rows, Columns columns) {
+template <class Rows, class Columns> void for_each_line(const StridedLoop& a, Rows rows, Columns columns) {
   constexpr Index kColumns = 1024;
   if (a.n == 0) return;  // however many they are
   if (a.inner == 1)
@@ -46,40 +46,40 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
   check_temperature(operation, temperature, x.dtype());
   axis = checked_axis(operation, axis, x.rank());
   Array y(x.shape(), x.dtype());
-  const Along along(x.shape(), axis);
+  const StridedLoop loop(x.shape(), axis);
   visit_floating(x.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().softmax;
     const T scale = static_cast<T>(1 / temperature), *from = x.ptr<T>();
     T* to = y.data<T>();
     for_each_line(
-        along,
+        loop,
         [&](Index rows, Index at) {
-          if (logarithm) kernel.log_forward(to + at, from + at, scale, rows, along.n);
-          else kernel.forward(to + at, from + at, scale, false, rows, along.n, along.n);
+          if (logarithm) kernel.log_forward(to + at, from + at, scale, rows, loop.n);
+          else kernel.forward(to + at, from + at, scale, false, rows, loop.n, loop.n);
         },
         [&](Index width, Index at) {
           const auto columns = logarithm ? kernel.log_forward_columns : kernel.forward_columns;
-          columns(to + at, from + at, scale, along.inner, along.n, width);
+          columns(to + at, from + at, scale, loop.inner, loop.n, width);
         });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record_fused(
       Array(y), {x},
-      [y = Saved(y), logarithm, temperature, along](const Array& dy, Gradients& dx) {
+      [y = Saved(y), logarithm, temperature, loop](const Array& dy, Gradients& dx) {
         visit_floating(dy.dtype(), [&]<class T>(T) {
           const auto& kernel = kernels::kernels<T>().softmax;
           const Array gradient = dx.fresh(0);
           const T scale = static_cast<T>(1 / temperature), *saved = y.data<T>(), *from = dy.data<T>();
           T* to = gradient.data<T>();
           for_each_line(
-              along,
+              loop,
               [&](Index rows, Index at) {
-                if (logarithm) kernel.log_backward(to + at, from + at, saved + at, scale, rows, along.n);
-                else kernel.backward(to + at, from + at, saved + at, scale, false, rows, along.n);
+                if (logarithm) kernel.log_backward(to + at, from + at, saved + at, scale, rows, loop.n);
+                else kernel.backward(to + at, from + at, saved + at, scale, false, rows, loop.n);
               },
               [&](Index width, Index at) {
                 const auto columns = logarithm ? kernel.log_backward_columns : kernel.backward_columns;
-                columns(to + at, from + at, saved + at, scale, along.inner, along.n, width);
+                columns(to + at, from + at, saved + at, scale, loop.inner, loop.n, width);
               });
           dx.add(0, gradient);
         });
