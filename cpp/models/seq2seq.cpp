@@ -132,7 +132,7 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
 Tensor Seq2SeqAttentionDecoder::attend(const Tensor& query, const DecoderState& state, Array* weights) {
   nn::Attention::Call call;
   call.mask_spec.valid_lens = state.valid_lens;
-  const nn::AttentionRecord::Own own(&attention->record);
+  const nn::AttentionRecord::Capture own(&attention->record);
   const Tensor context = attention->forward(query, state.outputs, state.outputs, call);
   *weights = own.weights();
   if (context.shape() != query.shape())

@@ -107,7 +107,7 @@ class WholeContinuation : public Continuation {
     const Index rows = tokens.numel(), seen = tgt_.dim(1);
     tgt_ = ops::concatenate({Tensor(tgt_), Tensor(tokens.reshaped({rows, 1}))}, 1).data();
     const auto layers = model_.decoder->parts();
-    const nn::AttentionRecord::Own own(layers.empty() ? nullptr : layers.back()->shown_record());
+    const nn::AttentionRecord::Capture own(layers.empty() ? nullptr : layers.back()->shown_record());
     const Tensor logits = model_.forward(src_, tgt_, lens_, {});
     const Array weights = nn::NoAttentionRecord::active() ? Array() : own.weights();  // (N, H, t, Ts)
     attention_ = {};

@@ -198,7 +198,7 @@ Tensor Attention::forward(const Tensor& queries, const Tensor& given_keys, const
   if (axes.heads) weights.insert(weights.begin() + 1, heads());
   Call aligned_call = call;
   aligned_call.mask_spec = aligned(class_name().c_str(), call.mask_spec, weights, axes);
-  const AttentionRecord::Own own(&record);
+  const AttentionRecord::Capture own(&record);
   const ops::AttentionOptions o = options(aligned_call);
   const ops::AttentionOutputs outputs =
       arguments.normalizer.own ? Attention::attend(q, k, v, o, axes) : attend(q, k, v, o, axes);

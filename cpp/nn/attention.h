@@ -41,23 +41,23 @@ class AttentionRecord {
                                                ops::AttentionOptions options, Axes axes);
 
   // While one lives: what this thread keeps in a record, whatever other threads keep there.
-  class Own : NonCopyable {
+  class Capture : NonCopyable {
    public:
-    explicit Own(const AttentionRecord* record) : record_(record), outer_(std::exchange(innermost_, this)) {}
-    ~Own() { innermost_ = outer_; }
+    explicit Capture(const AttentionRecord* record) : record_(record), outer_(std::exchange(innermost_, this)) {}
+    ~Capture() { innermost_ = outer_; }
     Array weights() const { return kept_ ? kept_->weights() : Array(); }
     const std::shared_ptr<const Kept>& kept() const { return kept_; }
 
    private:
     friend class AttentionRecord;
     const AttentionRecord* const record_;
-    Own* const outer_;
+    Capture* const outer_;
     std::shared_ptr<const Kept> kept_;
-    static inline constinit thread_local Own* innermost_ = nullptr;
+    static inline constinit thread_local Capture* innermost_ = nullptr;
   };
 
   void keep(std::shared_ptr<const Kept> kept) {
-    for (Own* own = Own::innermost_; own != nullptr; own = own->outer_)
+    for (Capture* own = Capture::innermost_; own != nullptr; own = own->outer_)
       if (own->record_ == this) own->kept_ = kept;
     kept_.set(std::move(kept));
   }
@@ -97,22 +97,22 @@ struct SharedPositions {
   Tensor relative_states = {};
 
   // While one lives: what calls of this module on this thread share, which a forward of Python does not pass on.
-  class Lent : NonCopyable {
+  class Scope : NonCopyable {
    public:
-    Lent(const Module* to, const SharedPositions* shared)
+    Scope(const Module* to, const SharedPositions* shared)
         : to_(to), shared_(shared), outer_(std::exchange(innermost_, this)) {}
-    ~Lent() { innermost_ = outer_; }
+    ~Scope() { innermost_ = outer_; }
 
    private:
     friend struct SharedPositions;
     const Module* const to_;
     const SharedPositions* const shared_;
-    Lent* const outer_;
-    static inline constinit thread_local Lent* innermost_ = nullptr;
+    Scope* const outer_;
+    static inline constinit thread_local Scope* innermost_ = nullptr;
   };
   // `given`, or what is lent to the module.
   static const SharedPositions* of(const Module* module, const SharedPositions* given) {
-    for (const Lent* lent = Lent::innermost_; given == nullptr && lent != nullptr; lent = lent->outer_)
+    for (const Scope* lent = Scope::innermost_; given == nullptr && lent != nullptr; lent = lent->outer_)
       if (lent->to_ == module) given = lent->shared_;
     return given;
   }

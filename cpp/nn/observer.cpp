@@ -72,12 +72,12 @@ void Watch::through(Point point, std::span<Tensor* const> results) const {
     Tensors values;
     for (const Tensor* value : results)
       if (value->defined()) values.push_back(keep_graph ? *value : Tensor(cloned(value->data())));
-    return Observer::Seen{asked.key, point, std::move(values), nullptr};
+    return Observer::Observation{asked.key, point, std::move(values), nullptr};
   });
 }
 
 void Watch::record(Point point, const std::shared_ptr<const KeptAttention>& kept) const {
-  recorded(point, [&](const Observer::Asked& asked, bool) { return Observer::Seen{asked.key, point, {}, kept}; });
+  recorded(point, [&](const Observer::Asked& asked, bool) { return Observer::Observation{asked.key, point, {}, kept}; });
 }
 
 }  // namespace qkv::nn

@@ -40,7 +40,7 @@ class KeptAttention {
 class Observer : NonCopyable {
  public:
   using Change = std::function<Tensor(const Tensor&)>;
-  struct Seen {
+  struct Observation {
     Index key;
     Point point;
     Tensors values;                             // several where a call returns several
@@ -56,7 +56,7 @@ class Observer : NonCopyable {
   void change(const ModulePtr& module, Point point, Change change);
   void enter();
   void leave();
-  const std::vector<Seen>& seen() const { return seen_; }
+  const std::vector<Observation>& seen() const { return seen_; }
 
   static bool any() { return innermost_ != nullptr; }
 
@@ -72,7 +72,7 @@ class Observer : NonCopyable {
 
   const bool keep_graph_;
   std::unordered_map<const Module*, Asked> asked_;
-  std::vector<Seen> seen_;
+  std::vector<Observation> seen_;
   Observer* outer_ = nullptr;
   bool entered_ = false;
   static inline constinit thread_local Observer* innermost_ = nullptr;

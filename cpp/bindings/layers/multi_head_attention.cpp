@@ -24,7 +24,7 @@ template <std::derived_from<MultiHeadAttention> Layer> struct PythonForward<Laye
       return kept_rows(PythonForward::call(layer, forward, unpacked(queries, *call.rows), keys, values, whole),
                        *call.rows);
     }
-    const SharedPositions::Lent lent(&layer, call.shared);
+    const SharedPositions::Scope lent(&layer, call.shared);
     const Tensor y = call_attention(forward, &layer.record, layer.arguments.causal, false, queries, keys, values, call);
     Shape expected = queries.shape();
     expected.back() = layer.out_features();

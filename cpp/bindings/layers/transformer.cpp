@@ -23,7 +23,7 @@ Tensor call_block(const DefinedCall& forward, const AttentionRecord* shown, cons
     if (memory.defined()) arguments.append(memory);
     return call_for_output(forward, py::tuple(arguments), keywords, call.weights);
   };
-  const AttentionRecord::Own own(shown);  // if the forward calls the one that it inherits
+  const AttentionRecord::Capture own(shown);  // if the forward calls the one that it inherits
   Tensor y;
   if (call.cache != nullptr && !memory.defined() && forward.takes("cache")) {
     keywords.add("cache", py::cast(call.cache));

@@ -17,14 +17,14 @@ template <> struct PythonForward<TransformerBlock> {
   static Tensor call(const TransformerBlock& layer, const DefinedCall& forward, const Tensor& x, const Tensor& memory,
                      const nn::BlockCall& call) {
     if (call.rows == nullptr) {
-      const nn::SharedPositions::Lent lent(&layer, call.shared);
+      const nn::SharedPositions::Scope lent(&layer, call.shared);
       return call_block(forward, layer.shown_record(), x, memory, call);
     }
     const WholeBatch batch(*call.rows, call.shared);
     nn::BlockCall whole = call;
     whole.rows = nullptr;
     whole.self = batch.mask_spec;
-    const nn::SharedPositions::Lent lent(&layer, &batch.shared);
+    const nn::SharedPositions::Scope lent(&layer, &batch.shared);
     return kept_rows(call_block(forward, layer.shown_record(), unpacked(x, *call.rows), memory, whole), *call.rows);
   }
 };

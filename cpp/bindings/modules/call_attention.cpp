@@ -56,7 +56,7 @@ Tensor call_attention(const DefinedCall& forward, const nn::AttentionRecord* rec
   if (k.defined()) arguments.append(k);
   if (v.defined() && k.defined()) arguments.append(v);
   else keywords.add("values", v);
-  const nn::AttentionRecord::Own own(record);  // if the forward calls the one that it inherits
+  const nn::AttentionRecord::Capture own(record);  // if the forward calls the one that it inherits
   const Tensor y = call_for_output(forward, py::tuple(arguments), keywords, call.weights);
   if (call.record != nullptr) call.record->keep(nn::AttentionRecord::of(own.weights(), {}));
   if (call.cache != nullptr) check_appended(forward, *call.cache, before, queries.dim(-2));

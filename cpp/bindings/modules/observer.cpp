@@ -58,7 +58,7 @@ py::object with_first(const py::object& result, py::handle first, const Tensor& 
 
 py::object shown(const Array& array) { return to_numpy(array, false); }
 
-py::object shown(const Observer::Seen& seen, bool keep_graph) {
+py::object shown(const Observer::Observation& seen, bool keep_graph) {
   if (seen.kept) return py::cast(std::const_pointer_cast<nn::KeptAttention>(seen.kept));
   py::list values;
   for (const Tensor& value : seen.values) values.append(keep_graph ? py::cast(value) : shown(value.data()));
@@ -148,7 +148,7 @@ void bind_observer(Functions& m) {
       .def("leave", &Observer::leave)
       .def("seen(keep_graph)", [](const Observer& self, bool keep_graph) {
         py::list all;
-        for (const Observer::Seen& seen : self.seen())
+        for (const Observer::Observation& seen : self.seen())
           all.append(
               py::make_tuple(seen.key, nn::kPointNames[static_cast<std::size_t>(seen.point)], shown(seen, keep_graph)));
         return all;
