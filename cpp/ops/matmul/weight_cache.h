@@ -44,17 +44,17 @@ class WeightCache {
     if (const auto kept = kept_.get(); kept && kept->form == form && kept->of.is(weight)) return kept->copy;
     const WeightState state(weight);  // before it is read
     const Array copy = make(packed(weight));
-    kept_.set(std::make_shared<const Kept>(Kept{state, form, copy}));
+    kept_.set(std::make_shared<const Entry>(Entry{state, form, copy}));
     return copy;
   }
 
  private:
-  struct Kept {
+  struct Entry {
     WeightState of;
     int form;
     Array copy;
   };
-  mutable Published<Kept> kept_;
+  mutable Published<Entry> kept_;
 };
 
 }  // namespace qkv::ops
