@@ -17,8 +17,8 @@ Tensor before_change(const Tensor& t, const Tensor& x);
 // change is recorded (result.requires_grad()).
 void change(const char* operation, const Tensor& t, const Tensor& result);
 
-// A base that only this view still knows is nobody's to look at: the view becomes a base itself. Call where no other
-// thread uses it.
+// A base that only this view still holds cannot be read by anything else: the view becomes a base itself. Call where no
+// other thread uses it.
 void forget_hidden_base(const Tensor& t);
 
 // Refuses what may not be changed: with gradients on, a leaf that requires one and views of it.

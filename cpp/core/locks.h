@@ -1,9 +1,9 @@
 // Locks that a fork finds free, and what several threads share by them.
 //
 // The child of a fork has one thread; a lock that another thread held would stay locked in it for ever. So one handler
-// takes every Mutex before a fork and gives it back behind it, in both processes. The forking thread holds Python's
-// lock meanwhile. Hence the rules for whoever holds a Mutex: it does not wait for Python's lock, does not work on the
-// pool, and takes no other Mutex but one of a later rank.
+// takes every Mutex before a fork and gives it back after it, in both processes. The forking thread holds Python's
+// lock all the time. Hence the rules for a thread that holds a Mutex: it does not wait for Python's lock, does not work
+// on the pool, and takes no other Mutex but one of a later rank.
 #pragma once
 
 #include <memory>
@@ -60,7 +60,7 @@ template <class T> class Published {
     const Lock lock(mutex_of(this));
     value_.swap(value);  // the old one ends with `value`, behind the lock
   }
-  // Unless another thread has replaced `before` meanwhile.
+  // Unless another thread has replaced `before` already.
   void replace(const std::shared_ptr<const T>& before, std::shared_ptr<const T> value) {
     const Lock lock(mutex_of(this));
     if (value_ == before) value_.swap(value);

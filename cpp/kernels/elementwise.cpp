@@ -280,7 +280,7 @@ template <class T, bool past_caches> void copy_lines(T* y, const T* x, const T* 
   for (; i < n; ++i) y[i] = x[i];
 }
 
-// The next row is fetched meanwhile: rows in any order come from memory at half the pace otherwise.
+// The next row is fetched at the same time: rows in any order come from memory at half the pace otherwise.
 template <class T> void pick_rows(T* y, const T* x, const int64_t* order, Index rows, Index n, bool past_caches) {
   for (Index i = 0; i < rows; ++i, y += n) {
     const T *row = x + order[i] * n, *next = x + order[i + 1 < rows ? i + 1 : i] * n;

@@ -35,7 +35,7 @@ template <class T> bool has_nan(const T* x, Index n) {
 
 // Passes over a row in memory wait for it in the first and for the lines of the result where they are written, while
 // the exponentials hardly use memory: so with them come the next row, which is `step` away, unless it is so long that
-// rows would drive each other out of the first cache, and lines of the result. A softmax of a large array takes 1.3
+// rows would evict each other from the first cache, and lines of the result. A softmax of a large array takes 1.3
 // times as long without.
 template <class T> inline void fetch_ahead(const T* y, const T* x, Index j, Index step) {
   __builtin_prefetch(x + (step <= 2048 ? step : 0) + j);

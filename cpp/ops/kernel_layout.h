@@ -33,7 +33,7 @@ struct Layout {
 Layout point_layout(const Shape& queries, const Shape& keys);
 void add_values(Layout& layout, const Shape& values);
 
-// How many keys each row (b, i) sees. A copy, because nobody notices lengths that change through NumPy.
+// How many keys each row (b, i) sees. A copy, because lengths that change through NumPy have no version.
 Allowed lengths(const Array& valid_lens, const Layout& layout);
 
 // The bandwidth as a number, which must be above 0.

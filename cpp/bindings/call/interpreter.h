@@ -1,8 +1,8 @@
 // Python's lock (GIL), given back while C++ computes and taken for what Python does, and calls of Python's functions.
 //
-// Whoever asks the lock of an interpreter that is ending does not get it: until Python 3.13 the thread is told to end,
-// by an exception of the C library that would pass through destructors that must not throw and that touch Python's
-// objects. Here it waits for the end of the process, as Python 3.14 lets it.
+// A thread that asks for the lock of an interpreter that is ending does not get it: until Python 3.13 the thread is
+// told to end, by an exception of the C library that would pass through destructors that must not throw and that touch
+// Python's objects. Here it waits for the end of the process, as Python 3.14 lets it.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,5 +1,5 @@
-// NumPy's functions on Tensors: calls what answers them (python/qkv/_numpy), without a detour through Python where the
-// first argument decides. NumPy's own dispatch of np.squeeze(t) takes some 0.3 us, the general way 4 us more.
+// NumPy's functions on Tensors: calls what implements them (python/qkv/_numpy), without a detour through Python where
+// the first argument decides. NumPy's own dispatch of np.squeeze(t) takes some 0.3 us, the general way 4 us more.
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 namespace qkv::bindings {
 namespace {
 
-// What answers a function, and whether for Tensors of any dtype; what answers calls by position alone of so many
+// What implements a function, and whether for Tensors of any dtype; what implements calls by position alone of so many
 // arguments at most, or None.
 using Implementation = std::tuple<py::object, bool, py::object, Py_ssize_t>;
 
 // Never let go: the interpreter may be gone by then.
 struct Tables {
   const py::dict names = callback("numpy_tables")();
-  const py::dict calls = names["ufuncs"];  // what answers a ufunc
+  const py::dict calls = names["ufuncs"];  // what implements a ufunc
   const py::object general = names["array_function"], unsupported = names["unsupported"], array = names["array"];
   std::unordered_map<PyObject*, Implementation> functions;
 
@@ -47,8 +47,8 @@ bool is_floating_tensor(py::handle value) {
   return impl != nullptr && is_floating((*impl)->data.dtype());
 }
 
-// Whether an argument is a Tensor that the answer takes, or the first one begins with such, and no class but Tensors
-// and arrays takes part.
+// Whether an argument is a Tensor that the implementation takes, or the first one begins with such, and no class but
+// Tensors and arrays takes part.
 bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* arguments) {
   if (!PyTuple_CheckExact(types) || !PyTuple_CheckExact(arguments) || PyTuple_GET_SIZE(arguments) == 0) return false;
   PyObject* const* kinds = PySequence_Fast_ITEMS(types);
@@ -66,7 +66,7 @@ bool decides(const Tables& tables, bool any_dtype, PyObject* types, PyObject* ar
   return is_floating_tensor(first) || std::any_of(all, all + PyTuple_GET_SIZE(arguments), is_floating_tensor);
 }
 
-// What a method of NumPy's protocols answers; it is called without pybind11's conversion of arguments, which takes as
+// What a method of NumPy's protocols returns; it is called without pybind11's conversion of arguments, which takes as
 // long as a small operation.
 template <class F> PyObject* with_errors(F call) {
   try {

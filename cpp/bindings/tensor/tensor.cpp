@@ -19,7 +19,7 @@ bool is_writable(const Tensor& t) { return t.is_leaf() && !t.requires_grad(); }
 
 py::object numpy_view(const Tensor& t) { return to_numpy(t.data(), is_writable(t)); }
 
-// Not every library heeds that a DLPack tensor is read-only, so writes are noticed whatever it says. One that cannot be
+// Some libraries write to a DLPack tensor that is read-only, so writes are noticed all the same. One that cannot be
 // told (before DLPack 1.0) gets a copy.
 py::object dlpack(const Tensor& t, const py::kwargs& options) {
   try {

@@ -71,7 +71,7 @@ using Axes = As<axes_from>;
 using Axis = As<one_axis_from>;
 using Sizes = As<shape_from>;
 struct Self : Tensor {};    // not converted
-struct Viewed : Tensor {};  // the same, of which no number is read
+struct Viewed : Tensor {};  // the same, whose numbers are not read
 
 template <class A> struct Plain {};  // as pybind11 converts it
 

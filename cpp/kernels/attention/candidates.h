@@ -48,7 +48,7 @@ template <class T> struct Candidates {
   template <Normalizer normalizer> void add(const T* tile, Index width, Index key, Index n) {
     const Vec<T> bound = load(bound_);
     const auto line = [&](Index j) { return load(tile + j * width); };
-    const auto take = [&](Index j) {  // without a branch, which would often be foretold wrongly
+    const auto take = [&](Index j) {  // without a branch, which would often be predicted wrongly
       store(scores + count * kLanes<T>, line(j));
       keys[count] = static_cast<int32_t>(key + j);
       count += any_not_below(line(j), bound);

@@ -240,8 +240,8 @@ template <class T> T lse_of(T largest, T sum) {
   return largest + static_cast<T>(log(sum));
 }
 
-// A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has spoilt the other row. So has a
-// sum of large values. A score of NaN or infinity spoils its own row, which the sum tells.
+// A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has made the other row NaN, and so
+// has a sum of large values. A score of NaN or infinity does that to its own row, which the sum tells.
 template <class T> bool has_finite_out(const Panel<T>& panel) {
   return finite_features(panel.out, panel.rows, panel.rows.problem->value_size);
 }

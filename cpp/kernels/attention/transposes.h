@@ -47,7 +47,7 @@ template <class T> struct DeferredRows {
 template <class T>
 void columns_from_rows(T* to, Index width, const T* const* from, Index lanes, Index count, Index n, T factor = 1);
 // The same, bit by bit, for kLanes rows that do not lie close together. Often they lie a multiple of 4 KiB apart and
-// drive each other out of the first cache, so each line of theirs is read at once.
+// evict each other from the first cache, so each line of theirs is read at once.
 template <class T> void columns_from_far_rows(T* to, Index width, const T* const* from, Index n);
 // to[lane][j] = from[j * width + lane] * factor[lane] for lanes < count and j < n; null for factors 1.
 template <class T>

@@ -37,7 +37,7 @@ template <class T> struct PackedProduct {
   void (*pack)(T* packed, const Operand<T>& operand, Index columns, Index depth);
   // y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished, for the columns of panels first to last.
   // Each number is summed in one order, whatever the number of rows. What is read after the last panel may be given, to
-  // be fetched meanwhile.
+  // be fetched while it works.
   void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Epilogue<T>& epilogue, T* scratch,
                    Index rows, Index columns, Index depth, Index first, Index last, const void* afterwards);
 };

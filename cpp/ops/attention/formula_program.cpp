@@ -250,7 +250,7 @@ CompiledProgram finished(CompiledProgram program, const FormulaGraph& graph) {
 }
 
 // A node score + rest, if that is all that reads the score: rest can be there before the product is. The node, and
-// rest. If rest is a mask, a score that is not a number spoils it.
+// rest. If rest is a mask, a score of NaN makes it NaN.
 std::optional<std::pair<int, int>> added_to_score(FormulaGraph& graph, int score, const std::vector<int>& results) {
   std::vector<bool> needed(graph.nodes.size());
   for (const int r : results)
