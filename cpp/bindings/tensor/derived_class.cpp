@@ -26,10 +26,7 @@ static PyObject* kind_name() {
 
 py::object kind_of(PyObject* tensor) { return py::getattr(tensor, kind_name()); }
 
-PyObject* with_kind(PyObject* tensor, py::handle kind) {
-  py::setattr(tensor, kind_name(), kind);
-  return tensor;
-}
+void set_kind(PyObject* tensor, py::handle kind) { py::setattr(tensor, kind_name(), kind); }
 
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
   static PyObject* const none_given = PyTuple_New(0);

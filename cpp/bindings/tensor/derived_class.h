@@ -23,6 +23,6 @@ Tensor tensor_of(PyObject* value);
 PyObject* result(const Tensor& t, const char* label = nullptr);
 // The dtype of narrow integers, which the object knows, or None.
 py::object kind_of(PyObject* tensor);
-PyObject* with_kind(PyObject* tensor, py::handle kind);
+void set_kind(PyObject* tensor, py::handle kind);
 
 }  // namespace qkv::bindings::direct

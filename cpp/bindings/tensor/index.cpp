@@ -112,13 +112,10 @@ Selection selection_from(const py::object& index) {
   return result;
 }
 
-std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index) {
-  if (!plain_region(t.shape(), t.data().strides(), index)) return {};
-  return view(t, [&](const Strides& strides) { return *plain_region(t.shape(), strides, index); });
-}
-
-std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
-  if (auto part = plain_part_of(t, index)) return part;
+// What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices.
+static std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
+  if (plain_region(t.shape(), t.data().strides(), index))
+    return view(t, [&](const Strides& strides) { return *plain_region(t.shape(), strides, index); });
   Selection selection = selection_from(index);
   if (selection.advanced) return {};
   // With an ellipsis the result is a view even for a single number.

@@ -39,6 +39,12 @@ std::optional<Tensor> compared_operand(const Tensor& t, py::handle other) {
   return Tensor(Array::full({}, DType::float64, beyond == 0 ? PyFloat_AS_DOUBLE(other.ptr()) : beyond * kInfinity));
 }
 
+// The other operand of & | ^, where True and False stay booleans.
+std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
+  if (PyBool_Check(other.ptr()) != 0) return Tensor(Array::full({}, DType::boolean, other.ptr() == Py_True));
+  return operand("bitwise", self, other);
+}
+
 // By NumPy's name, for `array + tensor` and np.add(tensor, array), and what stands in the names of methods: "add" in
 // __add__, __radd__ and __iadd__. NumPy's other functions are Python's.
 struct Operator {
@@ -105,12 +111,6 @@ const Operator* operator_of(py::handle ufunc) {
 
 }  // namespace
 
-std::optional<Tensor> compared(Compare op, const Tensor& t, py::handle other) {
-  const auto found = compared_operand(t, other);
-  if (!found) return {};
-  return without_gil(work_of(t, *found), [&] { return ops::compare(op, t, *found); });
-}
-
 py::object operator_call(py::handle ufunc, py::handle a, py::handle b) {
   const Operator* found = operator_of(ufunc);
   if (found == nullptr || !(is_tensor(a) || is_tensor(b))) return {};
@@ -129,11 +129,6 @@ std::optional<Tensor> operand(const char* operation, const Tensor& self, py::han
   if (py::isinstance<py::str>(other) || other.is_none() || py::isinstance<py::dict>(other)) return {};
   Call call(operation);
   return call.any(other, "other");
-}
-
-std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
-  if (PyBool_Check(other.ptr()) != 0) return Tensor(Array::full({}, DType::boolean, other.ptr() == Py_True));
-  return operand("bitwise", self, other);
 }
 
 void def_operators(TensorClass& tensor) {

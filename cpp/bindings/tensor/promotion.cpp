@@ -42,13 +42,13 @@ const Kind& kind_of_array(const py::array& array) {
 bool is_numpys(PyObject* value, const char* name) { return PyObject_IsInstance(value, numpy().attr(name).ptr()) == 1; }
 
 const Kind& kind_of_number(PyObject* value) {
-  if (PyFloat_Check(value) != 0) return default_kind();
+  if (PyFloat_Check(value) != 0) return kind_of(default_dtype);
   if (PyBool_Check(value) != 0) return kind_of(DType::boolean);
   if (PyLong_Check(value) != 0 || is_numpys(value, "integer")) return kind_of(DType::int64);
   if (is_numpys(value, "bool_")) return kind_of(DType::boolean);
   if (!is_numpys(value, "floating"))
     fail_type("expected real numbers because qkv computes in no others; got ", described(value));
-  return default_kind();
+  return kind_of(default_dtype);
 }
 
 }  // namespace
@@ -58,8 +58,6 @@ const Kind& kind_of(DType core) {
                                     &kind_with(0, 1, false)};
   return *all[static_cast<std::size_t>(core)];
 }
-
-const Kind& default_kind() { return kind_of(default_dtype); }
 
 const Kind* kind_named(PyObject* kind) {
   const auto found = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& one) { return one.object == kind; });
@@ -134,7 +132,9 @@ Tensor cast(const Tensor& t, const Kind& from, const Kind& to) {
 
 PyObject* result(const Tensor& t, const char* label, const Kind& kind) {
   if (!kind.narrow()) return result(t, label);
-  return with_kind(result(cut(t, kind)), kind.object);
+  PyObject* made = result(cut(t, kind));
+  set_kind(made, kind.object);
+  return made;
 }
 
 }  // namespace qkv::bindings::direct

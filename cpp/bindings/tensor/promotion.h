@@ -17,9 +17,7 @@ struct Kind {
   int height;  // booleans 0, integers 1, floating numbers 2: the higher one wins
   int bytes;
   bool has_sign;
-  bool computed() const { return height < 2 || bytes > 2; }
   bool narrow() const { return height == 1 && bytes < 8; }
-  std::string text() const { return py::str(py::handle(object)); }
 };
 
 // One of an operation: a Tensor, an array, which is copied, or a number.
@@ -31,7 +29,6 @@ struct Operand {
 };
 
 std::deque<Kind>& kinds();               // all, which Python tells
-const Kind& default_kind();              // of Python's floats
 const Kind& kind_of(DType core);         // of the same numbers
 const Kind* kind_named(PyObject* kind);  // null: no dtype of Python's
 const Kind& kind_of(PyObject* value, const Tensor& t);

@@ -27,10 +27,6 @@ void refuse_numpys_list();
 // Nothing if it is neither number nor array, so that Python can ask the other side. A number out of range is an
 // OverflowError, as in NumPy.
 std::optional<Tensor> operand(const char* operation, const Tensor& self, py::handle other);
-// The same for & | ^, where True and False stay booleans.
-std::optional<Tensor> bits_operand(const Tensor& self, py::handle other);
-// t op other; nothing likewise.
-std::optional<Tensor> compared(kernels::Compare op, const Tensor& t, py::handle other);
 // An object whose Tensor becomes what is computed of it and the other operand; NotImplemented without one.
 py::object updated(const char* operation, const py::object& self, const std::optional<Tensor>& other,
                    Tensor (*computed)(const Tensor&, const Tensor&));
@@ -48,10 +44,6 @@ struct Selection {
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
 void set_item(const Tensor& t, const py::object& index, py::handle value);
-// What an index of whole numbers, slices, None and `...` selects, a view; nothing for other indices. The first only
-// asks Python, and answers nothing where numbers of other classes stand in the index or one is out of range.
-std::optional<Tensor> plain_part_of(const Tensor& t, py::handle index);
-std::optional<Tensor> part_of(const Tensor& t, const py::object& index);
 // What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
 // get no gradient.
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
