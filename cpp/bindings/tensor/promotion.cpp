@@ -20,9 +20,9 @@ std::deque<Kind>& kinds() {
 namespace {
 
 // Integers of some width, or the floating ones.
-const Kind& kind_with(int height, int bytes, bool has_sign) {
+const Kind& kind_with(int category, int bytes, bool has_sign) {
   const auto found = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& one) {
-    return one.height == height && one.bytes == bytes && one.has_sign == has_sign;
+    return one.category == category && one.bytes == bytes && one.has_sign == has_sign;
   });
   if (found == kinds().end()) throw std::logic_error("qkv: no such dtype");
   return *found;
@@ -84,7 +84,7 @@ Operand operand_of(PyObject* value) {
 Tensor Operand::in(const Kind& wanted) const {
   if (tensor.defined()) return cast(tensor, *kind, wanted);
   const bool whole = PyIndex_Check(value) != 0;
-  if (wanted.height == 1 && whole) {
+  if (wanted.category == 1 && whole) {
     const auto number = whole_number(value);
     if (!number) throw std::overflow_error("a number must fit in int64 because the dtype does");
     return cut(Tensor(Array::full({}, DType::int64, *number)), wanted);
@@ -95,13 +95,13 @@ Tensor Operand::in(const Kind& wanted) const {
     PyErr_Clear();
     throw std::overflow_error("a number must fit in float64 because the dtype does");
   }
-  const Tensor t(Array::full({}, wanted.height == 2 ? wanted.core : DType::float64, number));
-  return wanted.height == 2 ? t : cast(t, kind_of(DType::float64), wanted);
+  const Tensor t(Array::full({}, wanted.category == 2 ? wanted.core : DType::float64, number));
+  return wanted.category == 2 ? t : cast(t, kind_of(DType::float64), wanted);
 }
 
 const Kind& common(const Kind& a, const Kind& b) {
-  if (a.height != b.height) return a.height > b.height ? a : b;
-  if (a.height == 1 && a.bytes == 1 && b.bytes == 1 && a.has_sign != b.has_sign) return kind_with(1, 2, true);
+  if (a.category != b.category) return a.category > b.category ? a : b;
+  if (a.category == 1 && a.bytes == 1 && b.bytes == 1 && a.has_sign != b.has_sign) return kind_with(1, 2, true);
   if (a.bytes == b.bytes) return b;
   return a.bytes > b.bytes ? a : b;
 }
@@ -115,7 +115,7 @@ const Kind& result_kind(std::span<const Operand> operands) {
   }
   const Kind* best = nullptr;
   for (const Kind* kind : found)
-    if (kind != nullptr && (best == nullptr || kind->height > best->height)) best = kind;
+    if (kind != nullptr && (best == nullptr || kind->category > best->category)) best = kind;
   return *best;
 }
 

@@ -14,10 +14,10 @@ namespace qkv::bindings::direct {
 struct Kind {
   PyObject* object;
   DType core;
-  int height;  // booleans 0, integers 1, floating numbers 2: the higher one wins
+  int category;  // booleans 0, integers 1, floating numbers 2: the higher one wins
   int bytes;
   bool has_sign;
-  bool narrow() const { return height == 1 && bytes < 8; }
+  bool narrow() const { return category == 1 && bytes < 8; }
 };
 
 // One of an operation: a Tensor, an array, which is copied, or a number.
