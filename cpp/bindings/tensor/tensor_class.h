@@ -3,7 +3,6 @@
 
 #include "bindings/values/class.h"
 #include "bindings/values/convert.h"
-#include "kernels/elementwise.h"
 
 namespace qkv::bindings {
 
