@@ -224,6 +224,16 @@ def imported_modules(path: Path, source: str, known: set[str]) -> set[str]:
                 names = [part for part in base if part]
                 full = ".".join([*names, alias.name])
                 found.add(full if full in known else ".".join(names))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            absolute = (
+                [f"{node.module}.{alias.name}" for alias in node.names]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            for full in absolute or [alias.name for alias in node.names]:
+                if full.startswith("qkv."):
+                    inside = full.removeprefix("qkv.")
+                    found.add(inside if inside in known else inside.rpartition(".")[0])
         for child in ast.iter_child_nodes(node):
             read(child)
 
@@ -247,6 +257,10 @@ def test_modules_of_python_import_each_other_in_no_circle():
     assert "models.config" in graph["models.bert_files"]
     lazy = "def f():\n    from .bert import BertModel\n    from .. import masks"
     assert imported_modules(PYTHON / "models" / "x.py", lazy, known) == {"models.bert", "masks"}
+    absolute = (
+        "import qkv.torch\ndef f():\n    from qkv.random.stream import manual_seed\n    from qkv import nn"
+    )
+    assert imported_modules(PYTHON / "models" / "x.py", absolute, known) == {"torch", "random.stream", "nn"}
 
 
 def test_import_loads_nothing_heavy():

@@ -41,8 +41,10 @@ def _numpy_tables() -> dict[str, Any]:
 
 def _of_piece(function: Any, first: int) -> Any:
     """Give a formula for sequences of which the first has this number."""
+    from ._formulas import of_part
+
     if function is None or first == 0:
-        return function
+        return of_part(function)
     return lambda *arguments: function(*arguments[:-4], arguments[-4] + first, *arguments[-3:])
 
 

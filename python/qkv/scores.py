@@ -52,11 +52,11 @@ def alibi(slopes: Any) -> ScoreMod:
     """
     slopes = _array("alibi", "slopes", slopes, 1, "(H,)")
 
-    @fixed(slopes=(0, slopes))
-    def alibi(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return score - slopes[h] * abs(q_idx - kv_idx)
+    return fixed(_alibi, slopes, slopes=("H", slopes))
 
-    return alibi
+
+def _alibi(slopes: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return score - slopes[h] * abs(q_idx - kv_idx)
 
 
 def soft_cap(cap: Any) -> ScoreMod:
@@ -90,11 +90,11 @@ def soft_cap(cap: Any) -> ScoreMod:
     if not is_array(cap) and not (_is_number(cap) and 0 < cap < math.inf):
         raise ValueError(f"soft_cap: cap must be above 0 because scores stay below it; got {shown(cap)}")
 
-    @fixed()
-    def soft_cap(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return cap * np.tanh(score / cap)
+    return fixed(_soft_cap, cap)
 
-    return soft_cap
+
+def _soft_cap(cap: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return cap * np.tanh(score / cap)
 
 
 def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = True) -> ScoreMod:
@@ -146,20 +146,29 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
             f"got {shown(max_distance)}"
         )
     octaves = math.log(max_distance / exact)
+    return fixed(_relative_bias, table, buckets, octaves, bidirectional, table=(".H", table))
 
-    @fixed(table=(1, table))
-    def relative_bias(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        ahead = kv_idx - q_idx
-        distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
-        # In float32, as in trained models.
-        part = np.log((np.clip(distance, 1, None) / exact).astype("float32")) / octaves
-        far = exact + (part * (buckets - exact)).astype(int)
-        bucket = np.where(distance < exact, distance, np.clip(far, None, buckets - 1))
-        if bidirectional:
-            bucket = bucket + buckets * (ahead > 0)
-        return score + table[bucket, h]
 
-    return relative_bias
+def _relative_bias(
+    table: Any,
+    buckets: int,
+    octaves: float,
+    bidirectional: bool,
+    score: Any,
+    b: Any,
+    h: Any,
+    q_idx: Any,
+    kv_idx: Any,
+) -> Any:
+    ahead, exact = kv_idx - q_idx, buckets // 2
+    distance = abs(ahead) if bidirectional else np.clip(-ahead, 0, None)
+    # In float32, as in trained models.
+    part = np.log((np.clip(distance, 1, None) / exact).astype("float32")) / octaves
+    far = exact + (part * (buckets - exact)).astype(int)
+    bucket = np.where(distance < exact, distance, np.clip(far, None, buckets - 1))
+    if bidirectional:
+        bucket = bucket + buckets * (ahead > 0)
+    return score + table[bucket, h]
 
 
 def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
@@ -199,12 +208,14 @@ def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
         integer_of("shaw", "q_offset", q_offset),
     )
 
-    @fixed(query_times_table=(1, products))
-    def shaw(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        distance = np.clip(kv_idx - q_idx, -farthest, farthest)
-        return score + products[b, h, q_idx - q_offset, distance + farthest]
+    return fixed(_shaw, products, farthest, q_offset, query_times_table=("BHQ.", products))
 
-    return shaw
+
+def _shaw(
+    products: Any, farthest: int, q_offset: int, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    distance = np.clip(kv_idx - q_idx, -farthest, farthest)
+    return score + products[b, h, q_idx - q_offset, distance + farthest]
 
 
 def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
@@ -248,11 +259,13 @@ def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
     farthest = _half("transformer_xl", "query_times_positions", products)
     q_offset = integer_of("transformer_xl", "q_offset", q_offset)
 
-    @fixed(query_times_positions=(1, products))
-    def transformer_xl(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
+    return fixed(_transformer_xl, products, farthest, q_offset, query_times_positions=("BHQ.", products))
 
-    return transformer_xl
+
+def _transformer_xl(
+    products: Any, farthest: int, q_offset: int, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any
+) -> Any:
+    return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
 
 
 def disentangled(
@@ -314,14 +327,28 @@ def disentangled(
             )
         arrays.append(array)
     of_queries, of_keys = arrays
+    return fixed(
+        _disentangled,
+        *(of_queries, of_keys, max_distance, q_offset),
+        content_to_position=("BHQ.", of_queries),
+        position_to_content=("BHK.", of_keys),
+    )
 
-    @fixed(content_to_position=(1, of_queries), position_to_content=(1, of_keys))
-    def disentangled(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        ahead = np.clip(q_idx - kv_idx + max_distance, 0, 2 * max_distance - 1)
-        behind = np.clip(kv_idx - q_idx + max_distance, 0, 2 * max_distance - 1)
-        return score + of_queries[b, h, q_idx - q_offset, ahead] + of_keys[b, h, kv_idx, behind]
 
-    return disentangled
+def _disentangled(
+    of_queries: Any,
+    of_keys: Any,
+    most: int,
+    q_offset: int,
+    score: Any,
+    b: Any,
+    h: Any,
+    q_idx: Any,
+    kv_idx: Any,
+) -> Any:
+    ahead = np.clip(q_idx - kv_idx + most, 0, 2 * most - 1)
+    behind = np.clip(kv_idx - q_idx + most, 0, 2 * most - 1)
+    return score + of_queries[b, h, q_idx - q_offset, ahead] + of_keys[b, h, kv_idx, behind]
 
 
 def _is_number(x: Any) -> bool:

@@ -18,7 +18,8 @@ struct TracedFormula final : OfPython<ops::FormulaSource> {
   Bound bind(const Pairs& p) const override {
     const InPython python;
     const py::tuple sizes = py::make_tuple(p.batches, p.heads, p.queries, p.keys);
-    const py::tuple found = call_python(object().attr("bind"), py::make_tuple(sizes, numpy_or_none(p.offsets, false)));
+    const py::tuple found =
+        call_python(object().attr("bind"), py::make_tuple(sizes, numpy_or_none(p.offsets, false), name(p.dtype)));
     const Array lengths = found[1].is_none() ? Array() : copy_of(found[1], py::none(), "mask_mod");
     return {found[0].cast<std::pair<Index, Index>>(), lengths, formula_value_from(found[2])};
   }

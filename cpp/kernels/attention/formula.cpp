@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernels/attention/formula_sums.h"
+#include "kernels/simd/division.h"
 #include "kernels/simd/fast_tanh.h"
 #include "kernels/simd/trigonometry.h"
 
@@ -125,6 +126,9 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::absolute) one([](N a) { return absolute(a); });
   if constexpr (OP == Op::minimum) two([](N a, N b) { return select(a != a, a, minimum(a, b)); });
   if constexpr (OP == Op::maximum) two([](N a, N b) { return select(a != a, a, maximum(a, b)); });
+  if constexpr (OP == Op::power) two([](N a, N b) { return power_of<T>(a, b); });
+  if constexpr (OP == Op::floor_divide) two([](N a, N b) { return floor_quotient<T>(a, b); });
+  if constexpr (OP == Op::remainder) two([](N a, N b) { return floor_remainder<T>(a, b); });
   if constexpr (OP == Op::exp) three([](N a, N b, N c) { return c * exp_of<T>(a * b); });
   if constexpr (OP == Op::log) one([](N a) { return log_of<T>(a); });
   if constexpr (OP == Op::tanh) three([](N a, N b, N c) { return c * fast_tanh_of(a * b); });
@@ -155,14 +159,20 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::integer_less) integers([](M a, M b) { return a < b; });
   if constexpr (OP == Op::integer_less_equal) integers([](M a, M b) { return a <= b; });
   if constexpr (OP == Op::integer_equal) integers([](M a, M b) { return a == b; });
-  if constexpr (OP == Op::floor_divide) integers([](M a, M b) { return quotient_of<T>(a, b); });
-  if constexpr (OP == Op::remainder) integers([](M a, M b) { return (a - quotient_of<T>(a, b) * b) & ~(M)(b == 0); });
-  if constexpr (OP == Op::left_shift) integers([](M a, M b) { return a << b; });
-  if constexpr (OP == Op::right_shift)
+  if constexpr (OP == Op::integer_power)
     integers([](M a, M b) {
-      const M most = M{} + static_cast<Integer>(sizeof(T) * 8 - 1);
-      return a >> (b < most ? b : most);
+      M y = M{} + 1;
+      for (int i = 0; i < 31 && any((M)(b > 0)); ++i, a *= a, b >>= 1) y *= (M)((b & 1) != 0) ? a : M{} + 1;
+      return y;
     });
+  if constexpr (OP == Op::integer_floor_divide) integers([](M a, M b) { return quotient_of<T>(a, b); });
+  if constexpr (OP == Op::integer_remainder)
+    integers([](M a, M b) { return (a - quotient_of<T>(a, b) * b) & ~(M)(b == 0); });
+  // As NumPy's: all bits are moved out by a count that is negative or too large.
+  const auto inside = [](M count) { return (M)((count >= 0) & (count < static_cast<Integer>(sizeof(T) * 8))); };
+  if constexpr (OP == Op::left_shift) integers([=](M a, M b) { return (a << (b & inside(b))) & inside(b); });
+  if constexpr (OP == Op::right_shift)
+    integers([=](M a, M b) { return a >> ((b & inside(b)) | (static_cast<Integer>(sizeof(T) * 8 - 1) & ~inside(b))); });
   if constexpr (OP == Op::bit_and) integers([](M a, M b) { return a & b; });
   if constexpr (OP == Op::bit_or) integers([](M a, M b) { return a | b; });
   if constexpr (OP == Op::bit_xor) integers([](M a, M b) { return a ^ b; });
@@ -172,7 +182,12 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::select_less_equal) four([](N a, N b, N c, N d) { return select(a <= b, c, d); });
   if constexpr (OP == Op::select_equal) four([](N a, N b, N c, N d) { return select(a == b, c, d); });
   if constexpr (OP == Op::to_float) one([](N a) { return __builtin_convertvector(bits(a), N); });
-  if constexpr (OP == Op::to_integer) one([](N a) { return from_bits(__builtin_convertvector(a, M)); });
+  if constexpr (OP == Op::to_integer)  // what 32 bits do not hold is their least number
+    one([](N a) {
+      const M fits = (M)(absolute(a) < splat<T>(static_cast<T>(0x1p31)));
+      const M least = M{} + static_cast<Integer>(INT32_MIN);
+      return from_bits((M)((__builtin_convertvector(select(fits, a, N{}), M) & fits) | (least & ~fits)));
+    });
   if constexpr (OP == Op::one_or_zero) integer([](M a) { return a & 1; });
   if constexpr (OP == Op::gather) read_table(s, r);
   if constexpr (OP == Op::rows) read_rows(s, r);

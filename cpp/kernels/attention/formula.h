@@ -12,10 +12,10 @@
 // clang-format off
 #define QKV_FORMULA_INSTRUCTIONS(X)                                                                                   \
   X(copy) X(add) X(add_mask) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
-  X(maximum) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less)              \
+  X(maximum) X(power) X(floor_divide) X(remainder) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less)              \
   X(less_equal) X(equal) X(integer_add) X(integer_subtract) X(integer_multiply) X(integer_negative)                   \
   X(integer_absolute) X(integer_minimum) X(integer_maximum) X(integer_less) X(integer_less_equal)                     \
-  X(integer_equal) X(floor_divide) X(remainder) X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor)          \
+  X(integer_equal) X(integer_power) X(integer_floor_divide) X(integer_remainder) X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor)          \
   X(bit_not) X(select) X(select_less) X(select_less_equal) X(select_equal) X(to_float) X(to_integer) X(one_or_zero) X(gather) X(rows) X(index) X(where_nonzero)           \
   X(scatter) X(scatter_rows) X(add_lanes) X(add_keys) X(add_diagonals)
 // clang-format on

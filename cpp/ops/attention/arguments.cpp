@@ -93,7 +93,7 @@ kernels::AttentionProblem<T> Arguments<T>::problem(const Array& query, const Arr
 
 template <class T> Array Arguments<T>::take_source() {
   if (!options.formula_source) return {};
-  const FormulaSource::Bound bound = options.formula_source->bind({geometry, options.q_offset});
+  const FormulaSource::Bound bound = options.formula_source->bind({geometry, options.q_offset, dtype_v<T>});
   const auto [left, right] = bound.window;
   problem_.left = narrower(problem_.left, left);
   problem_.right = narrower(problem_.right, right);

@@ -34,6 +34,7 @@ class FormulaSource {
   // `offsets` (B): positions of the first queries; not defined: 0.
   struct Pairs : PairSizes {
     Array offsets = {};
+    DType dtype = DType::float32;  // of the scores
   };
   // What must all allow a pair that counts, and what becomes of the scores of these.
   struct Bound {

@@ -21,7 +21,7 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
 Tensor allowed_pairs(const Shape& shape, DType dtype, const AttentionOptions& o) {
   const Tensor pairs(Allowed(shape, dtype, o).array());
   if (o.formula == nullptr) return pairs;
-  const Tensor mask = formula_mask(*o.formula, {shape.dim(0), shape.dim(1), shape.dim(2), shape.dim(3)});
+  const Tensor mask = formula_mask(*o.formula, {shape.dim(0), shape.dim(1), shape.dim(2), shape.dim(3)}, dtype);
   return mask.defined() ? bitwise(Bitwise::bit_and, pairs, mask) : pairs;
 }
 

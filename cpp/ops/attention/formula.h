@@ -22,13 +22,17 @@ using kernels::LeafLevel;
 
 enum class NumberType { floating, integer, boolean };
 
+inline bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
 struct FormulaNode {
   FormulaOp op;
   NumberType type;
-  std::array<int, 3> args = {-1, -1, -1};  // numbers of nodes before it
-  int leaf = -1;                           // a leaf, or a table that is read, or which check of an index
-  double number = 0;                       // a constant, or the size of a checked index's axis
-  bool operator==(const FormulaNode&) const = default;
+  std::array<int, 3> args = {-1, -1, -1};        // numbers of nodes before it
+  int leaf = -1;                                 // a leaf, or a table that is read, or which check of an index
+  double number = 0;                             // a constant, or the size of a checked index's axis
+  bool operator==(const FormulaNode& o) const {  // -0 is not 0, and NaN is NaN
+    return op == o.op && type == o.type && args == o.args && leaf == o.leaf && same_bits(number, o.number);
+  }
 };
 
 struct LeafKind {
@@ -152,7 +156,8 @@ template <class T> class BoundFormula {
 
 // What the nodes give for all pairs, by recorded operations; scores (B, H, Lq, Lk).
 Tensor formula_scores(const Formula& formula, const Tensor& scores);
-// The allowed pairs, boolean, broadcasting to (B, H, Lq, Lk); undefined if the formula says nothing of them.
-Tensor formula_mask(const Formula& formula, const PairSizes& sizes);
+// The allowed pairs, boolean, broadcasting to (B, H, Lq, Lk); undefined if the formula says nothing of them. `dtype`:
+// of the scores.
+Tensor formula_mask(const Formula& formula, const PairSizes& sizes, DType dtype);
 
 }  // namespace qkv::ops

@@ -59,6 +59,12 @@ class Evaluation {
     return take_flat(is_floating(x.dtype()) ? cast(x, dtype_) : x, at.data(), at.shape());
   }
   Tensor power_of_two(const Tensor& x) const { return binary(Binary::power, integer(2), x); }
+  // Counts by which integers of 32 bits are shifted; others move all bits out.
+  static Tensor is_count(const Tensor& x) {
+    return bitwise(Bitwise::bit_and, compare(Compare::greater_equal, x, integer(0)),
+                   compare(Compare::less, x, integer(32)));
+  }
+  static Tensor count_of(const Tensor& x) { return where(is_count(x), x, integer(32)); }
 
   Tensor computed(const FormulaNode& node) {
     const auto a = [&] { return of(node.args[0]); };
@@ -95,13 +101,19 @@ class Evaluation {
       case FormulaOp::integer_maximum:
         return two(Binary::maximum);
       case FormulaOp::floor_divide:
+      case FormulaOp::integer_floor_divide:
         return two(Binary::floor_divide);
       case FormulaOp::remainder:
+      case FormulaOp::integer_remainder:
         return two(Binary::remainder);
+      case FormulaOp::power:
+        return two(Binary::power);
+      case FormulaOp::integer_power:
+        return binary(Binary::power, a(), binary(Binary::maximum, b(), integer(0)));
       case FormulaOp::left_shift:
-        return multiply(a(), power_of_two(b()));
+        return where(is_count(b()), multiply(a(), power_of_two(count_of(b()))), integer(0));
       case FormulaOp::right_shift:
-        return binary(Binary::floor_divide, a(), power_of_two(b()));
+        return binary(Binary::floor_divide, a(), power_of_two(count_of(b())));
       case FormulaOp::negative:
       case FormulaOp::integer_negative:
         return one(Unary::negate);
@@ -123,7 +135,7 @@ class Evaluation {
       case FormulaOp::sigmoid:
         return sigmoid(a());
       case FormulaOp::floor:
-        return binary(Binary::floor_divide, a(), scalar_like(a(), 1));
+        return one(Unary::floor);
       case FormulaOp::less:
       case FormulaOp::integer_less:
         return compare(Compare::less, a(), b());
@@ -145,7 +157,11 @@ class Evaluation {
         return where(a(), b(), of(node.args[2]));
       case FormulaOp::to_float:
         return cast(a(), dtype_);
-      case FormulaOp::to_integer:
+      case FormulaOp::to_integer: {  // what 32 bits do not hold is their least number
+        const Tensor limit = scalar_like(a(), 0x1p31);
+        const Tensor fits = compare(Compare::less, one(Unary::absolute), limit);
+        return cast(where(fits, a(), negative(limit)), DType::int64);
+      }
       case FormulaOp::one_or_zero:
         return cast(a(), DType::int64);
       case FormulaOp::gather:
@@ -182,10 +198,10 @@ Tensor formula_scores(const Formula& formula, const Tensor& scores) {
                       scores.shape());
 }
 
-Tensor formula_mask(const Formula& formula, const PairSizes& sizes) {
+Tensor formula_mask(const Formula& formula, const PairSizes& sizes, DType dtype) {
   if (!formula.program->mask_node) return {};
   const NoGrad quiet;
-  return Evaluation(formula, sizes, {}, DType::float64).of(*formula.program->mask_node);
+  return Evaluation(formula, sizes, {}, dtype).of(*formula.program->mask_node);
 }
 
 }  // namespace qkv::ops

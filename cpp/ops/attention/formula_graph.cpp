@@ -28,6 +28,9 @@ constexpr NamedOperation kOperations[] = {
     {"absolute", 1, kFloat, FormulaOp::absolute, kFloat},
     {"minimum", 2, kFloat, FormulaOp::minimum, kFloat},
     {"maximum", 2, kFloat, FormulaOp::maximum, kFloat},
+    {"power", 2, kFloat, FormulaOp::power, kFloat},
+    {"floor_divide", 2, kFloat, FormulaOp::floor_divide, kFloat},
+    {"remainder", 2, kFloat, FormulaOp::remainder, kFloat},
     {"exp", 1, kFloat, FormulaOp::exp, kFloat},
     {"log", 1, kFloat, FormulaOp::log, kFloat},
     {"tanh", 1, kFloat, FormulaOp::tanh, kFloat},
@@ -47,8 +50,9 @@ constexpr NamedOperation kOperations[] = {
     {"absolute", 1, kInteger, FormulaOp::integer_absolute, kInteger},
     {"minimum", 2, kInteger, FormulaOp::integer_minimum, kInteger},
     {"maximum", 2, kInteger, FormulaOp::integer_maximum, kInteger},
-    {"floor_divide", 2, kInteger, FormulaOp::floor_divide, kInteger},
-    {"remainder", 2, kInteger, FormulaOp::remainder, kInteger},
+    {"power", 2, kInteger, FormulaOp::integer_power, kInteger},
+    {"floor_divide", 2, kInteger, FormulaOp::integer_floor_divide, kInteger},
+    {"remainder", 2, kInteger, FormulaOp::integer_remainder, kInteger},
     {"left_shift", 2, kInteger, FormulaOp::left_shift, kInteger},
     {"right_shift", 2, kInteger, FormulaOp::right_shift, kInteger},
     {"and", 2, kInteger, FormulaOp::bit_and, kInteger},
@@ -165,6 +169,7 @@ class DerivativeBuilder {
   int negative(int a) { return multiply(a, constant(-1)); }
   int add(int a, int b) { return a < 0 ? b : node(FormulaOp::add, a, b); }
   int where(int condition, int a, int b) { return node(FormulaOp::select, condition, a, b); }
+  int but_at_zero(int x, int y) { return where(node(FormulaOp::equal, x, constant(0), -1, kBoolean), constant(0), y); }
   // The share of the first of two that are compared: all, half of equal ones, or nothing.
   int larger_share(int smaller, int larger, int g) {
     return where(node(FormulaOp::less, smaller, larger, -1, kBoolean), g,
@@ -198,6 +203,13 @@ class DerivativeBuilder {
         return {larger_share(a, b, g), larger_share(b, a, g), -1};
       case FormulaOp::maximum:
         return {larger_share(b, a, g), larger_share(a, b, g), -1};
+      case FormulaOp::power: {
+        const int before = node(FormulaOp::power, a, node(FormulaOp::subtract, b, constant(1)));
+        return {but_at_zero(b, multiply(g, multiply(b, before))),
+                but_at_zero(a, multiply(g, multiply(n, node(FormulaOp::log, a)))), -1};
+      }
+      case FormulaOp::remainder:
+        return {g, negative(multiply(g, node(FormulaOp::floor_divide, a, b))), -1};
       case FormulaOp::exp:
         return {multiply(g, n), -1, -1};
       case FormulaOp::log:
@@ -214,7 +226,7 @@ class DerivativeBuilder {
         return {negative(multiply(g, node(FormulaOp::sin, a))), -1, -1};
       case FormulaOp::select:
         return {-1, where(a, g, constant(0)), where(a, constant(0), g)};
-      default:  // floor, and what is no floating number
+      default:  // floor, floor_divide, and what is no floating number
         return {-1, -1, -1};
     }
   }

@@ -38,9 +38,9 @@ struct Added {
 // One program, or one of its two parts.
 class Compiler {
  public:
-  // What the tiles hold at first.
-  Compiler(const FormulaGraph& graph, CompiledProgram& program, int in_tile, int in_second)
-      : graph_(graph), program_(program), in_tile_(in_tile), in_second_(in_second) {}
+  // What the tiles hold at first. `fuses`: a product may be added before it is rounded.
+  Compiler(const FormulaGraph& graph, CompiledProgram& program, int in_tile, int in_second, bool fuses = true)
+      : graph_(graph), program_(program), in_tile_(in_tile), in_second_(in_second), fuses_(fuses) {}
 
   void compile(const std::vector<Target>& targets, const std::vector<Added>& sums) {
     const auto count = graph_.nodes.size();
@@ -119,7 +119,7 @@ class Compiler {
     } else if (node.op == FormulaOp::multiply || node.op == FormulaOp::add) {
       for (const bool swapped : {false, true}) {
         const int f = args[swapped], other = args[!swapped];
-        if (node.op == FormulaOp::add && is_product(f))
+        if (node.op == FormulaOp::add && fuses_ && is_product(f))
           form = {.op = FormulaOp::multiply_add, .a = forms_.at(f).a, .b = forms_.at(f).b};
         else if (node.op == FormulaOp::multiply && can_merge(f) && has_factors(forms_.at(f).op) && forms_.at(f).c < 0)
           form = forms_.at(f);
@@ -155,7 +155,7 @@ class Compiler {
   int constant(int n) {
     const FormulaNode& node = graph_[n];
     for (std::size_t i = 0; i < program_.constants.size(); ++i)
-      if (program_.constants[i] == node.number && program_.types[i] == node.type)
+      if (same_bits(program_.constants[i], node.number) && program_.types[i] == node.type)
         return kConstant + static_cast<int>(i);
     program_.constants.push_back(node.number);
     program_.types.push_back(node.type);
@@ -213,6 +213,7 @@ class Compiler {
   const FormulaGraph& graph_;
   CompiledProgram& program_;
   const int in_tile_, in_second_;
+  const bool fuses_;
   std::vector<int> uses_, merged_;
   std::vector<bool> needed_;
   std::map<int, FormulaInstruction> forms_;  // of nodes, in their order; operands are nodes
@@ -319,7 +320,8 @@ FormulaProgram::FormulaProgram(FormulaGraph graph, std::optional<int> new_score,
     split_score = score_program(graph_, *score_node, -1, true);
   }
   if (mask_node) {
-    Compiler(graph_, mask, -1, -1).compile({{*mask_node, kTile}}, {});
+    // A mask decides as its blocks are classified, and as NumPy would: each operation is rounded.
+    Compiler(graph_, mask, -1, -1, false).compile({{*mask_node, kTile}}, {});
     mask = finished(std::move(mask), graph_);
   }
 }

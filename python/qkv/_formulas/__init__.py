@@ -16,26 +16,25 @@ from .. import _core
 from .._errors import shown
 from .errors import name_of
 from .evaluation import at_pairs, check_integers, evaluate
-from .graph import PAIR, Graph, Node
+from .graph import Graph
 from .native import split
+from .nodes import PAIR, Node
 from .program import Written
-from .trace import failure, trace
+from .ready import Formula, fixed, of_part
+from .trace import failure, trace, traced_graph
 from .values import array_of, is_array
 
-__all__ = ["TracedFormula", "array_of", "captured_tensors", "dense", "fixed", "is_array", "traced_formula"]
-
-
-def fixed(**arrays: tuple[int, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Mark a score_mod that always reads the same arrays: it is traced once, not at each call.
-
-    Each array comes with its axis of heads, of which there must be as many as in the call.
-    """
-
-    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
-        function.traces, function.arrays = [], arrays  # type: ignore[attr-defined]
-        return function
-
-    return marked
+__all__ = [
+    "Formula",
+    "TracedFormula",
+    "array_of",
+    "captured_tensors",
+    "dense",
+    "fixed",
+    "is_array",
+    "of_part",
+    "traced_formula",
+]
 
 
 class TracedFormula:
@@ -51,28 +50,19 @@ class TracedFormula:
             if function is not None and not callable(function):
                 raise TypeError(f"{operation}: {name} must be a function; got {shown(function)}")
 
-    def bind(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
+    def bind(self, shape: tuple[int, int, int, int], offsets: Any, dtype: str) -> Any:
         """Give window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
-        key = tuple(shape), None if offsets is None else offsets.tobytes()
+        key = tuple(shape), None if offsets is None else offsets.tobytes(), dtype
         if key not in self._bound:
-            self._check_heads(shape[1])
-            traces = getattr(self.score_mod, "traces", None) if self.mask_mod is None else None
-            bound = (
-                self._traced_now(shape, offsets) if traces is None else self._fixed(traces, shape, offsets)
-            )
-            self._bound[key] = bound
+            fixed = isinstance(self.score_mod, Formula) and self.score_mod.arrays is not None
+            if fixed and (wrong := self.score_mod.misfit(shape)):
+                raise ValueError(f"{self._operation}: {self._name(True)} {wrong}")
+            bind = self._fixed if fixed and self.mask_mod is None else self._traced_now
+            self._bound[key] = bind(shape, offsets, dtype)
         return self._bound[key]
 
-    def _check_heads(self, heads: int) -> None:
-        for name, (axis, array) in getattr(self.score_mod, "arrays", {}).items():
-            if array.shape[axis] != heads:
-                raise ValueError(
-                    f"{self._operation}: {self._name(True)} must have {name} of H = {heads} heads as the call has; "
-                    f"got {name} {tuple(array.shape)}"
-                )
-
-    def _traced_now(self, shape: tuple[int, int, int, int], offsets: Any) -> Any:
-        graph = Graph(shape, offsets)
+    def _traced_now(self, shape: tuple[int, int, int, int], offsets: Any, dtype: str) -> Any:
+        graph = Graph(shape, offsets, dtype=dtype)
         mask, score = self._traced(graph, self.mask_mod, False), self._traced(graph, self.score_mod, True)
         window, lengths, rest = ((-1, -1), None, None) if mask is None else split(graph, mask)
         changed = None if score is graph.score else score
@@ -81,18 +71,20 @@ class TracedFormula:
         names = self._name(True), self._name(False)
         return window, lengths, Written(graph, changed, rest, names).formula(graph)
 
-    def _fixed(self, traces: list[Written], shape: tuple[int, int, int, int], offsets: Any) -> Any:
+    def _fixed(self, shape: tuple[int, int, int, int], offsets: Any, dtype: str) -> Any:
         """Bind a fixed formula, which is traced only where no trace of it serves this shape."""
-        graph = traces[-1].graph.at(shape, offsets) if traces else None
+        written = self.score_mod.written
+        graph = None if written is None else written.graph.at(shape, offsets, dtype)
         if graph is not None:
-            written = traces[-1]
             for root in written.roots:
                 check_integers(graph, root)
         else:
-            first = Graph(shape, offsets)
+            first = Graph(shape, offsets, dtype=dtype)
             written = Written(first, self._traced(first, self.score_mod, True), None, (self._name(True), ""))
-            traces[:] = [written]
-            graph = first.at(shape, offsets) or first  # what it computes is kept no longer than the call
+            if 0 not in shape:  # nothing is known of the indices of no pairs
+                self.score_mod.written = written
+            # What it computes is kept no longer than the call.
+            graph = first.at(shape, offsets, dtype) or first
         return (-1, -1), None, written.formula(graph)
 
     def _name(self, scores: bool) -> str:
@@ -112,24 +104,35 @@ class TracedFormula:
 traced_formula = TracedFormula
 
 
-def dense(operation: str, argument: str, function: Callable[..., Any], shape: Any, scores: bool) -> Any:
-    """Give a mask's conditions of all pairs, or what a score_mod makes of scores of 0; they broadcast to `shape`."""
+def dense(
+    operation: str,
+    argument: str,
+    function: Callable[..., Any],
+    shape: Any,
+    scores: bool,
+    dtype: str | None = None,
+) -> Any:
+    """Give a mask's conditions of all pairs, or what a score_mod makes of scores of 0; they broadcast to `shape`.
+
+    Floats of pairs have the dtype; without one, the widest of the arrays that the formula reads, at least float32.
+    """
     try:
-        graph = Graph(shape)
-        node = trace(graph, function, scores)
+        graph, node = traced_graph(function, scores, shape, dtype)
         if node.level != PAIR:
             return np.asarray(at_pairs(graph, node))
         return np.asarray(
-            evaluate(graph, node, _core.tensor(np.zeros(shape, np.float32)) if scores else None)
+            evaluate(graph, node, _core.tensor(np.zeros(shape, graph.dtype)) if scores else None)
         )
     except Exception as error:
         raise failure(operation, argument, function, error) from error
 
 
 def captured_tensors(operation: str, argument: str, function: Any, shape: Any, scores: bool) -> list[Any]:
-    """Give the Tensors that take a gradient among the arrays that a formula reads."""
+    """Give the Tensors that take a gradient among the arrays that a formula of a call with these sizes reads."""
     if not callable(function):
         raise TypeError(f"{operation}: {argument} must be a function; got {shown(function)}")
+    if isinstance(function, Formula) and (wrong := function.misfit(shape)):
+        raise ValueError(f"{operation}: {argument} {name_of(function)} {wrong}")
     try:
         graph = Graph(shape)
         trace(graph, function, scores)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from .errors import FormulaError
-from .graph import DIAGONAL, PAIR, Graph, Node
+from .graph import Graph
+from .nodes import DIAGONAL, PAIR, Node
 from .operations import COMPARISONS, FLOATING, INTEGER, LOGICAL, SWAPPED
 
 
@@ -20,11 +21,9 @@ def to_float(graph: Graph, n: Node, dtype: str | None = None) -> Node:
 def to_integer(graph: Graph, n: Node) -> Node:
     if n.kind == "i":
         return n
-    return (
-        graph.const(int(n.attr))
-        if n.op == "const" and n.attr == n.attr
-        else graph.node("integer", n, kind="i")
-    )
+    if n.op == "const" and math.isfinite(n.attr):
+        return graph.const(int(n.attr))
+    return graph.node("integer", n, kind="i")
 
 
 def to_boolean(graph: Graph, n: Node) -> Node:
@@ -107,15 +106,15 @@ def _where(graph: Graph, condition: Node, a: Node, b: Node) -> Node:
 
 
 def _power(graph: Graph, a: Node, b: Node) -> Node:
-    """Below pairs NumPy's power; at pairs products, a root, or e^(b log a)."""
+    """Below pairs NumPy's power; at pairs products or a root, if one is meant."""
     if b.op == "const" and b.attr == 1:
         return a
+    least = (graph.range(b) or (0, 0))[0] if a.kind == "i" else 0
+    if least < 0:
+        raise FormulaError(
+            ValueError, f"must raise integers to exponents from 0; got {least}, write a float base"
+        )
     if not _meets_pairs(a, b):
-        if a.kind == "i" and (graph.range(b) or (0, 0))[0] < 0:
-            raise FormulaError(
-                ValueError,
-                f"must raise integers to exponents from 0; got {(graph.range(b) or (0, 0))[0]}, write a float base",
-            )
         return graph.node("power", a, b, kind=a.kind)
     if b.op == "const" and float(b.attr).is_integer() and abs(b.attr) < 2**16:
         exponent, square = abs(int(b.attr)), a
@@ -126,14 +125,9 @@ def _power(graph: Graph, a: Node, b: Node) -> Node:
             exponent >>= 1
             square = applied(graph, "multiply", [square, square]) if exponent else square
         return applied(graph, "divide", [graph.const(1.0), y]) if b.attr < 0 else y
-    a, b = to_float(graph, a), to_float(graph, b)
     if b.op == "const" and b.attr == 0.5:
         return graph.node("sqrt", a, kind="f")
-    if a.op == "const" and a.attr > 0:
-        return graph.node(
-            "exp", applied(graph, "multiply", [b, graph.const(float(np.log(a.attr)))]), kind="f"
-        )
-    return graph.node("exp", applied(graph, "multiply", [b, graph.node("log", a, kind="f")]), kind="f")
+    return graph.node("power", a, b, kind=a.kind)
 
 
 def _integers(graph: Graph, op: str, args: list[Node]) -> Node:
@@ -194,11 +188,4 @@ def _floats(graph: Graph, op: str, args: list[Node]) -> Node:
         return a
     if op == "multiply" and a.op == "const" and a.attr == 1:
         return b
-    if op in ("floor_divide", "remainder"):
-        if not _meets_pairs(a, b):
-            return graph.node(op, a, b, kind="f")
-        floor = graph.node("floor", graph.node("divide", a, b, kind="f"), kind="f")
-        if op == "floor_divide":
-            return floor
-        return graph.node("subtract", a, graph.node("multiply", floor, b, kind="f"), kind="f")
     return graph.node(op, *args, kind="f")

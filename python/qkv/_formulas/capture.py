@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from numbers import Number
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, _public
+from .. import _public
+from .errors import FormulaError
 from .graph import Graph
-from .operations import SPELLINGS
+from .operations import OWN, add_own
 from .values import Symbol, call, captured, is_array
 
 # Their functions take traced values by protocols.
@@ -35,18 +37,11 @@ _CONTAINERS = (list, tuple, dict)
 
 
 @functools.cache
-def _own_functions() -> dict[int, str]:
-    """Give the names of operations by the functions of qkv and qkv.torch that are them."""
-    import qkv
-    import qkv.torch
-
-    found = {}
-    for module in (qkv, qkv.torch, qkv.torch.nn.functional, _core):
-        for name in SPELLINGS:
-            function = getattr(module, name, None) if hasattr(module, name) else None
-            if function is not None:
-                found[id(function)] = name
-    return found
+def _own() -> dict[int, tuple[Any, str]]:
+    add_own(
+        vars(sys.modules[__package__.partition(".")[0]])
+    )  # its functions are there when a formula is called
+    return OWN
 
 
 def _traced(function: Any, name: str) -> Callable[..., Any]:
@@ -78,9 +73,8 @@ class Capture:
     def _replaced(self, x: Any) -> Any:
         if is_array(x):
             return captured(self._graph, x)
-        name = _own_functions().get(id(x))
-        if name is not None:
-            return _traced(x, name)
+        if id(x) in _own():
+            return _traced(*OWN[id(x)])
         if isinstance(x, functools.partial):
             arguments = {key: self(value) for key, value in x.keywords.items()}
             return functools.partial(self(x.func), *map(self, x.args), **arguments)
@@ -88,8 +82,10 @@ class Capture:
             return functools.partial(self(x.__func__), self(x.__self__))
         if isinstance(x, FunctionType):
             if x.__globals__ is _public.__dict__:  # the words for wrong arguments round a function of qkv
-                return self(x.__wrapped__)  # type: ignore[attr-defined]
+                return self._outside(x, x.__wrapped__)  # type: ignore[attr-defined]
             home = (x.__module__ or "").partition(".")[0]
+            if home == "qkv" and "<locals>" not in x.__qualname__:
+                return self._outside(x, x)
             return x if home in _LIBRARIES else self._function(x)
         if isinstance(x, ModuleType):
             return x if x.__name__.partition(".")[0] in _LIBRARIES else _Seen(x, self)
@@ -99,6 +95,25 @@ class Capture:
             return _Seen(x, self) if any(is_array(y) for c in x.__mro__ for y in vars(c).values()) else x
         held = hasattr(x, "__dict__") or hasattr(type(x), "__slots__") or hasattr(type(x), "__getitem__")
         return _Seen(x, self) if held else x
+
+    def _outside(self, x: Any, inner: FunctionType) -> Callable[..., Any]:
+        """Give a function of qkv, which is its own where no traced value is among its arguments."""
+        made: Any = None
+
+        def function(*args: Any, **options: Any) -> Any:
+            nonlocal made
+            if any(isinstance(y, Symbol) for y in (*args, *options.values())):
+                made = made or self._function(inner)
+                return made(*args, **options)
+            result = x(*map(_seen, args), **{name: _seen(y) for name, y in options.items()})
+            if is_array(result):
+                raise FormulaError(
+                    TypeError,
+                    f"must not make arrays, as {inner.__name__} does; make them outside of the formula",
+                )
+            return self(result)
+
+        return function
 
     def _container(self, x: Any) -> Any:
         if isinstance(x, dict):
@@ -193,3 +208,8 @@ class _Seen:
         method = getattr(type(self._of), name, None)
         made = self._capture(method) if isinstance(method, FunctionType) else method
         return None if made is method else made
+
+
+def _seen(x: Any) -> Any:
+    """Give what a :class:`_Seen` is of."""
+    return x._of if type(x) is _Seen else x

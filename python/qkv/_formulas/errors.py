@@ -52,6 +52,6 @@ def defined_at(function: Any) -> str:
 
 def name_of(function: Any) -> str:
     """Give what a formula is called: its function's name, or its class's."""
-    while hasattr(function, "func"):
+    while hasattr(function, "func") and not hasattr(function, "__name__"):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)

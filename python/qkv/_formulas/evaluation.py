@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .errors import FormulaError
-from .graph import HEAD, INT32, KEY, PAIR, QUERY, Graph, Node, compute
+from .graph import Graph, compute
+from .nodes import HEAD, KEY, PAIR, QUERY, Node
+from .ranges import INT32
 
 
 def at_pairs(graph: Graph, n: Node) -> Any:
@@ -28,31 +31,26 @@ def distances(graph: Graph) -> Any:
     return np.arange(Lq)[:, None] - np.arange(Lk) + Lk - 1
 
 
-def evaluate(graph: Graph, root: Node, score: Any = None, allowed: Any = None) -> Any:
-    """Give the values of a node at all pairs, of floats in the dtype of the Tensor `score`; `allowed`: which count.
-
-    An index out of range is an error where the pair counts.
-    """
+def evaluate(graph: Graph, root: Node, score: Any = None) -> Any:
+    """Give the values of a node at all pairs, for scores of the graph's dtype; an index out of range is an error."""
     check_integers(graph, root)
-    dtype = None if score is None else str(score.dtype)
     memo: dict[int, Any] = {graph.score.number: score}
-    for n in needed(root):
-        if n.number in memo:
-            continue
-        if n.level != PAIR:
-            x = at_pairs(graph, n)
-            if n.kind == "f" and dtype is not None and n.op != "const":
-                x = x.astype(dtype)
-        else:
-            args = [memo[a.number] for a in n.args]
-            if n.op == "index":
-                _check(n, args[0], allowed)
-                args[0] = np.clip(args[0], -n.attr, n.attr - 1)
-            x = compute(graph, n, args, dtype or "float64")
-            if n.op == "gather" and n.kind == "f" and dtype is not None:
-                x = x.astype(dtype)
-        memo[n.number] = x
+    with np.errstate(all="ignore"):
+        for n in needed(root):
+            if n.number not in memo:
+                memo[n.number] = _computed(graph, n, memo)
     return memo[root.number]
+
+
+def _computed(graph: Graph, n: Node, memo: dict[int, Any]) -> Any:
+    if n.level != PAIR:
+        x = at_pairs(graph, n)
+        return x.astype(graph.dtype) if n.kind == "f" and n.op != "const" else x
+    args = [memo[a.number] for a in n.args]
+    if n.op == "index":
+        _check(n, args[0])
+        args[0] = np.clip(args[0], -n.attr, n.attr - 1)
+    return compute(graph, n, args, graph.dtype)
 
 
 def needed(root: Node) -> list[Node]:
@@ -74,7 +72,8 @@ def check_integers(graph: Graph, root: Node) -> None:
             continue
         if n.level != PAIR and not _is_read_at_pairs(n, root):
             continue
-        found = graph.range(n)
+        of_float = n.op == "integer" and n.level == PAIR and n.args[0].kind == "f"
+        found = _whole(graph, n.args[0]) if of_float else graph.range(n)
         if found is not None and not (INT32[0] <= found[0] and found[1] <= INT32[1]):
             worst = found[0] if -found[0] > found[1] else found[1]
             raise FormulaError(
@@ -84,17 +83,21 @@ def check_integers(graph: Graph, root: Node) -> None:
             )
 
 
+def _whole(graph: Graph, n: Node) -> tuple[int, int] | None:
+    """Give the range of floats without their places after the point, of those ends that are finite."""
+    found = graph.bounds(n)
+    return None if found is None else tuple(int(x) if math.isfinite(x) else 0 for x in found)  # type: ignore[return-value]
+
+
 def _is_read_at_pairs(n: Node, root: Node) -> bool:
     """Whether an integer meets integers of pairs, which have 32 bits; as a float it may be larger."""
     return any(n in reader.args and reader.kind != "f" for reader in needed(root) if reader.level == PAIR)
 
 
-def _check(n: Node, x: Any, allowed: Any) -> None:
-    outside = (x < -n.attr) | (x >= n.attr)
-    if allowed is not None:
-        outside = outside & np.asarray(allowed)
+def _check(n: Node, x: Any) -> None:
+    outside = np.asarray((x < -n.attr) | (x >= n.attr))
     if outside.any():
-        worst = int(np.broadcast_to(x, outside.shape)[outside][0])
+        worst = int(np.asarray(x)[outside][0])
         raise FormulaError(
             IndexError, f"must index a captured array from {-n.attr} to {n.attr - 1}; got {worst}", n.line
         )

@@ -9,55 +9,31 @@ query i and key j.
 from __future__ import annotations
 
 import copy
-import operator
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .errors import FormulaError, source_line
+from .errors import FormulaError
+from .nodes import DIAGONAL, HEAD, KEY, PAIR, QUERY, Node
 from .operations import NUMPY, ON_TENSORS
+from .ranges import INT32, Bounds, Ranges
 
-HEAD, QUERY, KEY, DIAGONAL, PAIR = range(5)
 Range = tuple[int, int]
-INT32: Range = (-(2**31), 2**31 - 1)
-
-
-class Node:
-    """A value of a formula: an operation on other nodes. ``kind`` is "b", "i" or "f"."""
-
-    __slots__ = ("args", "attr", "form", "kind", "level", "line", "number", "op", "score")
-
-    def __init__(
-        self, op: str, args: tuple[Node, ...], attr: Any, kind: str, level: int, number: int
-    ) -> None:
-        self.op, self.args, self.attr, self.kind, self.level, self.number = (
-            op,
-            args,
-            attr,
-            kind,
-            level,
-            number,
-        )
-        self.score: bool = op == "score" or any(a.score for a in args)  # depends on the score
-        self.form: dict[Node | None, int] | None = None  # integers: coefficients of a sum, None: of 1
-        self.line = source_line()
-
-    def __repr__(self) -> str:
-        attr = "" if self.attr is None else f" {self.attr}"
-        return (
-            f"{self.number}: {self.op}{attr} {[a.number for a in self.args]} {self.kind}{'HQKDP'[self.level]}"
-        )
 
 
 class Graph:
     """The nodes of one formula over indices of (B, H, Lq, Lk).
 
-    Query 0 stands at ``offsets`` (B or 1,), key 0 at ``first_key``.
+    Query 0 has position ``offsets`` (B or 1,), key 0 ``first_key``. Floats of pairs have ``dtype``; below pairs they
+    are NumPy's, where captured floats and ``.float()`` have at least ``dtype``.
     """
 
-    def __init__(self, shape: Sequence[int], offsets: Any = None, first_key: int = 0) -> None:
+    def __init__(
+        self, shape: Sequence[int], offsets: Any = None, first_key: int = 0, dtype: str = "float32"
+    ) -> None:
         self.nodes: list[Node] = []
         self.tables: list[Any] = []  # captured arrays: NumPy's, or Tensors that take a gradient
         self._known: dict[Any, Node] = {}
@@ -66,9 +42,9 @@ class Graph:
         self.q, self.k = self.node("q", kind="i", level=QUERY), self.node("k", kind="i", level=KEY)
         self.delta = self.node("delta", kind="i", level=DIAGONAL)
         self.score = self.node("score", kind="f", level=PAIR)
-        self._place(shape, offsets, first_key)
+        self._place(shape, offsets, first_key, dtype)
 
-    def _place(self, shape: Sequence[int], offsets: Any, first_key: int) -> None:
+    def _place(self, shape: Sequence[int], offsets: Any, first_key: int, dtype: str) -> None:
         B, H, Lq, Lk = self.shape = tuple(int(n) for n in shape)
         start = (
             np.zeros((1, 1, 1), np.int64)
@@ -78,7 +54,9 @@ class Graph:
         if start.size > 1 and (start == start[0]).all():
             start = start[:1]
         self.start = start
+        self.dtype = dtype
         self._ranges: dict[int, Range | None] = {}
+        self._bounds: dict[int, Bounds] = {}
         self._values: dict[int, Any] = {
             self.b.number: np.arange(B).reshape(-1, 1, 1),
             self.h.number: np.arange(H).reshape(1, -1, 1),
@@ -87,11 +65,11 @@ class Graph:
             self.delta.number: start - first_key + np.arange(1 - Lk, Lq),
         }
 
-    def at(self, shape: Sequence[int], offsets: Any) -> Graph | None:
+    def at(self, shape: Sequence[int], offsets: Any, dtype: str) -> Graph | None:
         """Give the same nodes at another shape; None if an index of pairs might lie outside there."""
         other = copy.copy(self)
         other.tables = [_readable(array) for array in self._captured]
-        other._place(shape, offsets, 0)
+        other._place(shape, offsets, 0, dtype)
         for n in self.nodes:
             if n.op != "gather" or n.level != PAIR:
                 continue
@@ -181,6 +159,10 @@ class Graph:
     def gather(self, table: int, indices: Sequence[Node]) -> Node:
         """Give the element of a captured array; later axes have one element."""
         values = self.tables[table]
+        if 0 in values.shape and 0 not in self.shape:
+            raise FormulaError(
+                IndexError, f"must not index a captured array without elements, {tuple(values.shape)}"
+            )
         checked = [
             self._index(n, size, axis)
             for axis, (n, size) in enumerate(zip(indices, values.shape, strict=False))
@@ -218,7 +200,7 @@ class Graph:
         return self._values[n.number]
 
     def range(self, n: Node) -> Range | None:
-        """Give the least and largest value of an integer node; None if that is not known."""
+        """Give the least and largest value of an integer node; None if that is not known, or there is no value."""
         if n.number not in self._ranges:
             self._ranges[n.number] = self._range(n)
         return self._ranges[n.number]
@@ -226,33 +208,52 @@ class Graph:
     def _range(self, n: Node) -> Range | None:
         if n.op == "const":
             return (int(n.attr), int(n.attr))
-        if n.level != PAIR:
-            values = np.asarray(self.values(n))
-            return (int(values.min()), int(values.max())) if values.size else (0, -1)
-        if n.form is not None:
-            ends = [(c, (1, 1) if a is None else self.range(a)) for a, c in n.form.items()]
-            if any(r is None for _, r in ends):
-                return None
-            return tuple(sum(pick(c * r[0], c * r[1]) for c, r in ends) for pick in (min, max))  # type: ignore
-        if n.op == "gather":
-            values = self.tables[n.attr]
-            return (int(values.min()), int(values.max())) if values.size else (0, -1)
-        if n.op == "index":
-            return 0, n.attr - 1
-        of = [self.range(a) for a in n.args if a.kind == "i"]
-        if n.op == "integer":
-            return (0, 1) if n.args[0].kind == "b" else None
-        if any(r is None for r in of):
+        if n.level == PAIR:
+            found = self.bounds(n)
+            return (
+                None
+                if found is None or not all(map(math.isfinite, found))
+                else (int(found[0]), int(found[1]))
+            )
+        values = np.asarray(self.values(n))
+        return (int(values.min()), int(values.max())) if values.size else None
+
+    def bounds(self, n: Node) -> tuple[float, float] | None:
+        """Give the range of a node's values over all pairs, of floats as well; None if there are no pairs."""
+        if 0 in self.shape:
             return None
-        return _combined(n.op, of)  # type: ignore[arg-type]
+        low, high = _OverAll(self, self._bounds).of(n)
+        return float(low), float(high)
+
+
+class _OverAll(Ranges):
+    """The ranges of a graph's nodes over all pairs."""
+
+    def __init__(self, graph: Graph, found: dict[int, Bounds]) -> None:
+        super().__init__(graph.dtype, found)
+        self._graph = graph
+
+    def below(self, n: Node) -> Bounds:
+        values = np.asarray(detached(self._graph.values(n)))
+        return values.min(), values.max()
+
+    def of_table(self, n: Node, indices: list[Bounds]) -> Bounds:
+        values = np.asarray(detached(self._graph.tables[n.attr]))
+        return values.min(), values.max()
+
+
+def detached(x: Any) -> Any:
+    return x.detach().numpy() if isinstance(x, _core.Tensor) else x
 
 
 def _readable(array: Any) -> Any:
     """Give a captured array as it is now: as NumPy's unless it takes a gradient."""
     if isinstance(array, _core.Tensor) and not (array.requires_grad and _core.grad_enabled()):
         array = array.detach().numpy()
-    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize < 4:
-        return array.astype(np.float32)
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        return array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+        raise FormulaError(ValueError, f"must capture integers of 64 bits with a sign; got {array.max()}")
     return array
 
 
@@ -261,63 +262,36 @@ def kind_of(dtype: Any) -> str:
     return kind if kind in "bf" else "i"
 
 
-# Those that are extreme at the ends of their operands' ranges, of Python's integers, which have no limit.
-_MONOTONE = {
-    "multiply": operator.mul,
-    "floor_divide": operator.floordiv,
-    "right_shift": operator.rshift,
-    "left_shift": operator.lshift,
-}
-
-
-def _combined(op: str, of: list[Range]) -> Range | None:
-    (low, high), other = of[0], of[-1]
-    if op in ("minimum", "maximum"):
-        pick = min if op == "minimum" else max
-        return pick(low, other[0]), pick(high, other[1])
-    if op == "where":
-        return min(low, other[0]), max(high, other[1])
-    if op == "absolute":
-        return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
-    if op == "remainder" and other[0] == other[1] > 0:
-        return 0, other[0] - 1
-    if op == "bitwise_and" and (low >= 0 or other[0] >= 0):
-        return 0, min(r[1] for r in of if r[0] >= 0)
-    if op in ("bitwise_or", "bitwise_xor") and low >= 0 <= other[0]:
-        return 0, (1 << max(high, other[1]).bit_length()) - 1
-    refused = (
-        (op == "floor_divide" and other[0] <= 0 <= other[1])
-        or (op in ("left_shift", "right_shift") and other[0] < 0)
-        or (op == "left_shift" and other[1] > 62)
-    )
-    if op in _MONOTONE and not refused:
-        ends = [_MONOTONE[op](a, b) for a in of[0] for b in other]
-        return min(ends), max(ends)
-    return None
-
-
 def compute(graph: Graph, n: Node, args: list[Any], pair_dtype: Any = None) -> Any:
     """Compute a node from its arguments' values; floats of pairs have ``pair_dtype``."""
+    wide = graph.dtype if graph.dtype == "float64" else None
     if n.op == "gather":
         table = graph.tables[n.attr]
         if not args:  # one element
-            return table.reshape(()) if isinstance(table, _core.Tensor) else np.asarray(table).reshape(())
-        return table[tuple(args) + (0,) * (table.ndim - len(args))]
+            x = table.reshape(()) if isinstance(table, _core.Tensor) else np.asarray(table).reshape(())
+        else:
+            x = table[tuple(args) + (0,) * (table.ndim - len(args))]
+        dtype = {"f": pair_dtype or wide, "i": "int64"}.get(n.kind)
+        return x if dtype is None or x.dtype == dtype else x.astype(dtype)
     if n.op == "index":
         (x,), size = args, n.attr
         return np.where(x < 0, x + size, x)
     if n.op == "float":
-        dtype = pair_dtype or n.attr or "float64"
+        dtype = pair_dtype or (graph.dtype if n.attr == "float" else n.attr) or "float64"
         x = args[0]
         return x.astype(dtype) if isinstance(x, _core.Tensor) else np.asarray(x, dtype)
     if n.op == "integer":
-        x = args[0].detach().numpy() if isinstance(args[0], _core.Tensor) else np.asarray(args[0])
-        with np.errstate(all="ignore"):
-            return np.trunc(x).astype(np.int64) if x.dtype.kind == "f" else x.astype(np.int64)
+        x = np.asarray(detached(args[0]))
+        if x.dtype.kind != "f":
+            return x.astype(np.int64)
+        limit = 2.0**63 if pair_dtype is None else 2.0**31
+        return np.where(np.abs(x) < limit, np.trunc(x), INT32[0]).astype(
+            np.int64
+        )  # also of NaN, at all levels
     if any(isinstance(x, _core.Tensor) for x in args):
         if n.kind == "f":
             return ON_TENSORS[n.op](*args)
-        args = [x.detach().numpy() if isinstance(x, _core.Tensor) else x for x in args]
+        args = [detached(x) for x in args]
     with np.errstate(all="ignore"):
         result = NUMPY[n.op](*args)
     if pair_dtype is not None and n.kind == "f" and result.dtype != pair_dtype:

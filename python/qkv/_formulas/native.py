@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .canonical import applied
-from .graph import DIAGONAL, KEY, Graph, Node
+from .graph import Graph
+from .nodes import DIAGONAL, KEY, Node
 
 
 class Mask(NamedTuple):

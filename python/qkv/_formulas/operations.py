@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,8 @@ NUMPY: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in _NAM
 NUMPY["sigmoid"] = lambda x: 1 / (1 + np.exp(-x))
 
 
-def _floor(x: Any) -> Any:
-    return _core.tensor(np.floor(_core.tensor(x).detach().numpy()))
-
-
 # The operations on floats that Tensors record.
-_CORE = "minimum maximum where exp exp2 log tanh sigmoid sqrt sin cos"
+_CORE = "floor minimum maximum where exp exp2 log tanh sigmoid sqrt sin cos"
 ON_TENSORS: dict[str, Callable[..., Any]] = {name: getattr(_core, name) for name in _CORE.split()} | {
     "add": operator.add,
     "subtract": operator.sub,
@@ -43,9 +39,8 @@ ON_TENSORS: dict[str, Callable[..., Any]] = {name: getattr(_core, name) for name
     "power": operator.pow,
     "negative": operator.neg,
     "absolute": _core.abs,
-    "floor": _floor,
-    "floor_divide": lambda a, b: _floor(a / b),
-    "remainder": lambda a, b: a - _floor(a / b) * b,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
 }
 
 # The names of operations, and others by NumPy, PyTorch and Python.
@@ -57,6 +52,16 @@ bitwise_and: and | bitwise_or: or | bitwise_xor: xor | invert: bitwise_not bitwi
 logical_and: | logical_or: | logical_xor: | logical_not: | relu: | square: | rsub:
 """
 SPELLINGS: dict[str, str] = {name: name for name in NUMPY}
+# Functions of this package that are operations, by identity, and their names. Other modules add theirs.
+OWN: dict[int, tuple[Any, str]] = {}
+
+
+def add_own(functions: Mapping[str, Any]) -> None:
+    """Note which of the functions are operations."""
+    OWN.update({id(functions[name]): (functions[name], name) for name in SPELLINGS if name in functions})
+
+
 for _entry in re.split(r" \| |\n", _OTHERS.strip()):
     _op, _, _words = _entry.partition(":")
     SPELLINGS |= dict.fromkeys((_op, *_words.split()), _op)
+add_own(vars(_core))

@@ -14,8 +14,9 @@ import numpy as np
 from .. import _core
 from .canonical import applied
 from .evaluation import needed
-from .graph import DIAGONAL, HEAD, KEY, PAIR, QUERY, Graph, Node
+from .graph import Graph
 from .intervals import EMPTY, FULL, Blocks
+from .nodes import DIAGONAL, HEAD, KEY, PAIR, QUERY, Node
 
 BLOCK = 128  # queries and keys of a block that a mask is classified by
 _LEVELS = {HEAD: "head", QUERY: "query", KEY: "key", DIAGONAL: "diagonal"}
@@ -33,6 +34,7 @@ class _Writer:
         self.graph = graph
         self.formula = ""  # which is written, for errors
         self.nodes: list[tuple[Any, ...]] = []
+        self.keys: list[Any] = []  # by what they are: -0.0 is not 0.0, and NaN is NaN
         self.leaves: list[tuple[str, str]] = []
         self.sources: list[_Source] = []
         self._written: dict[Any, int] = {}
@@ -43,6 +45,7 @@ class _Writer:
         if key not in self._written:
             self._written[key] = len(self.nodes)
             self.nodes.append((op, args, attribute, line))
+            self.keys.append((*key, line))
         return self._written[key]
 
     def _leaf(self, source: _Source, level: str, kind: str) -> int:
@@ -103,9 +106,22 @@ def _axes_of_heads(graph: Graph, n: Node) -> int:
     return int(n.args[0] is graph.h and shape[0] == graph.shape[1] and len(n.args) > 1)
 
 
-@lru_cache(256)
-def _program(nodes: tuple[Any, ...], leaves: tuple[Any, ...], score: int | None, mask: int | None) -> Any:
-    return _core.formula_program(list(nodes), list(leaves), score, mask)
+class _Program:
+    """What a program is made from, equal where the program is."""
+
+    def __init__(self, writer: _Writer, score: int | None, mask: int | None) -> None:
+        self._made_from = writer.nodes, writer.leaves, score, mask
+        self._key = tuple(writer.keys), tuple(writer.leaves), score, mask
+
+    def __eq__(self, other: Any) -> bool:
+        return bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @lru_cache(256)  # noqa: B019
+    def compiled(self) -> Any:
+        return _core.formula_program(*self._made_from)
 
 
 class Written:
@@ -120,7 +136,7 @@ class Written:
         self.graph, self._mask = graph, mask
         self.roots = [root for root in (score, mask) if root is not None]
         self._sources = writer.sources
-        self._program = _program(tuple(writer.nodes), tuple(writer.leaves), *numbers)
+        self._program = _Program(writer, *numbers).compiled()
 
     def formula(self, graph: Graph) -> Any:
         """Give the core's formula at a graph's shape."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .canonical import to_float
 from .capture import Capture
 from .errors import FormulaError, defined_at, name_of, raised_at
-from .graph import Graph, Node
+from .graph import Graph
+from .nodes import Node
 from .values import Symbol, Traced, lift
 
 _KINDS = (TypeError, IndexError, ValueError)
@@ -27,6 +28,17 @@ def failure(operation: str, argument: str, function: Any, error: Exception) -> E
             raised_at(error.__traceback__, function),
         )
     return kind(f"{operation}: {argument} {text} (in {name_of(function)}, {line})")
+
+
+def traced_graph(
+    function: Callable[..., Any], scores: bool, shape: Sequence[int], dtype: str | None
+) -> tuple[Graph, Node]:
+    """Give a formula's graph and node for pairs of a dtype, or of the widest of the arrays that it reads."""
+    graph = Graph(shape, dtype=dtype or "float32")
+    node = trace(graph, function, scores)
+    if dtype is None and any(str(x.dtype) == "float64" for x in graph.tables):
+        return traced_graph(function, scores, shape, "float64")
+    return graph, node
 
 
 def trace(graph: Graph, function: Callable[..., Any], scores: bool) -> Node:

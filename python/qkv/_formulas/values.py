@@ -11,7 +11,8 @@ import numpy as np
 from .. import _core
 from .canonical import applied, to_boolean, to_float, to_integer
 from .errors import FormulaError
-from .graph import Graph, Node
+from .graph import Graph
+from .nodes import Node
 from .operations import SPELLINGS
 
 _FLOATS = {"float": "float64", "double": "float64", "float64": "float64", "float32": "float32"}
@@ -115,7 +116,9 @@ class Symbol:
     astype = type = to
 
     def float(self) -> Traced:
-        return self.to("float32")
+        """Convert to floats of the dtype of the call, as those of pairs are."""
+        x = self.value()
+        return Traced(x.graph, to_float(x.graph, x.node, "float"))
 
     def double(self) -> Traced:
         return self.to("float64")
@@ -216,7 +219,7 @@ class Captured(Symbol):
         if any(size != 1 for size in self.shape):
             _refuse(
                 f"must index a captured array {tuple(self._array.shape)} by an integer for each axis; got "
-                f"{len(self._indices)} indices"
+                f"{len(self._indices)} indices, compute arrays as wholes outside of the formula"
             )
         return Traced(self.graph, self.graph.gather(self.graph.table(self._array), self._indices))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._formulas import captured_tensors
+from .._formulas import captured_tensors, of_part
+from .._formulas.errors import name_of
 from .._grad_mode import GradMode
 from ..gradients import no_grad
 
@@ -30,13 +30,13 @@ def captured(operation: str, options: dict[str, Any], shape: tuple[int, int, int
 def moved(function: Callable[..., Any] | None, begin: int) -> Callable[..., Any] | None:
     """Give a formula of positions that are counted from key `begin`."""
     if function is None or begin == 0:
-        return function
+        return of_part(function)
 
-    @functools.wraps(function)
     def from_here(*arguments: Any) -> Any:
         *before, q_idx, kv_idx = arguments
         return function(*before, q_idx + begin, kv_idx + begin)
 
+    from_here.__name__ = name_of(function)
     return from_here
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .._errors import count_of, shown
@@ -20,11 +19,13 @@ def check_functions(operation: str, masks: tuple[Any, ...]) -> None:
             raise TypeError(f"{operation}: masks must be functions (b, h, q_idx, kv_idx); got {shown(mask)}")
 
 
-def ids_of(operation: str, ids: Any) -> Callable[[Any, Any], Any]:
-    """Give what reads the id of a batch entry's position."""
+def ids_of(operation: str, ids: Any) -> Any:
+    """Give the ids of positions as an array to capture."""
     array = array_of(operation, "ids", ids)
-    if len(array.shape) == 1:
-        return lambda b, position: array[position]
-    if len(array.shape) == 2:
-        return lambda b, position: array[b, position]
-    raise ValueError(f"{operation}: ids must be (L,) or (B, L); got ids {tuple(array.shape)}")
+    if len(array.shape) not in (1, 2):
+        raise ValueError(f"{operation}: ids must be (L,) or (B, L); got ids {tuple(array.shape)}")
+    return array
+
+
+def id_at(ids: Any, b: Any, position: Any) -> Any:
+    return ids[position] if len(ids.shape) == 1 else ids[b, position]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._formulas import Formula
 from ._checks import check_functions
 
 MaskMod = Callable[..., Any]
@@ -37,13 +38,14 @@ def and_masks(*masks: MaskMod) -> MaskMod:
     """
     check_functions("and_masks", masks)
 
-    def and_masks(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        allowed: Any = True
-        for mask in masks:
-            allowed = mask(b, h, q_idx, kv_idx) & allowed
-        return allowed
+    return Formula(_and_masks, masks)
 
-    return and_masks
+
+def _and_masks(masks: tuple[MaskMod, ...], b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    allowed: Any = True
+    for mask in masks:
+        allowed = mask(b, h, q_idx, kv_idx) & allowed
+    return allowed
 
 
 def or_masks(*masks: MaskMod) -> MaskMod:
@@ -73,13 +75,14 @@ def or_masks(*masks: MaskMod) -> MaskMod:
     """
     check_functions("or_masks", masks)
 
-    def or_masks(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        allowed: Any = False
-        for mask in masks:
-            allowed = mask(b, h, q_idx, kv_idx) | allowed
-        return allowed
+    return Formula(_or_masks, masks)
 
-    return or_masks
+
+def _or_masks(masks: tuple[MaskMod, ...], b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    allowed: Any = False
+    for mask in masks:
+        allowed = mask(b, h, q_idx, kv_idx) | allowed
+    return allowed
 
 
 def not_mask(mask: MaskMod) -> MaskMod:
@@ -108,7 +111,8 @@ def not_mask(mask: MaskMod) -> MaskMod:
     """
     check_functions("not_mask", (mask,))
 
-    def not_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return mask(b, h, q_idx, kv_idx) ^ True
+    return Formula(_not_mask, mask)
 
-    return not_mask
+
+def _not_mask(mask: MaskMod, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return mask(b, h, q_idx, kv_idx) ^ True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._formulas import array_of
-from ._checks import check, ids_of
+from .._formulas import Formula, array_of
+from ._checks import check, id_at, ids_of
 
 MaskMod = Callable[..., Any]
 
@@ -44,12 +44,11 @@ def prefix(length: Any) -> MaskMod:
         raise ValueError(f"prefix: length must be a number or (B,); got length {tuple(lengths.shape)}")
     if not lengths.shape:
         check("prefix", 0, length=length)
-    by_entry = bool(lengths.shape)
+    return Formula(_prefix, lengths if lengths.shape else length)
 
-    def prefix(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return (kv_idx < (lengths[b] if by_entry else length)) | (q_idx >= kv_idx)
 
-    return prefix
+def _prefix(length: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return (kv_idx < (length[b] if getattr(length, "shape", ()) else length)) | (q_idx >= kv_idx)
 
 
 def documents(ids: Any) -> MaskMod:
@@ -80,12 +79,11 @@ def documents(ids: Any) -> MaskMod:
     >>> [k for k in range(5) if mask(0, 0, 3, k)]
     [2, 3, 4]
     """
-    of = ids_of("documents", ids)
+    return Formula(_documents, ids_of("documents", ids))
 
-    def documents(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return of(b, q_idx) == of(b, kv_idx)
 
-    return documents
+def _documents(ids: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return id_at(ids, b, q_idx) == id_at(ids, b, kv_idx)
 
 
 def shared_prefix(prefix: int, ids: Any) -> MaskMod:
@@ -119,12 +117,11 @@ def shared_prefix(prefix: int, ids: Any) -> MaskMod:
     [0, 1, 4, 5]
     """
     check("shared_prefix", 0, prefix=prefix)
-    of = ids_of("shared_prefix", ids)
+    return Formula(_shared_prefix, prefix, ids_of("shared_prefix", ids))
 
-    def shared_prefix(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return (kv_idx < prefix) | ((of(b, q_idx) == of(b, kv_idx)) & (q_idx >= kv_idx))
 
-    return shared_prefix
+def _shared_prefix(prefix: int, ids: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return (kv_idx < prefix) | ((id_at(ids, b, q_idx) == id_at(ids, b, kv_idx)) & (q_idx >= kv_idx))
 
 
 def block_diffusion(block: int, length: int | None = None) -> MaskMod:
@@ -162,16 +159,17 @@ def block_diffusion(block: int, length: int | None = None) -> MaskMod:
     if length is not None:
         check("block_diffusion", 1, length=length)
 
-    def block_diffusion(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        if length is None:
-            return kv_idx // block <= q_idx // block
-        of_query, of_key = (q_idx % length) // block, (kv_idx % length) // block
-        noisy_query, noisy_key = q_idx < length, kv_idx < length
-        itself = noisy_query & noisy_key & (of_query == of_key)
-        return (
-            itself
-            | (noisy_query & ~noisy_key & (of_key < of_query))
-            | (~noisy_query & ~noisy_key & (of_key <= of_query))
-        )
+    return Formula(_block_diffusion, block, length)
 
-    return block_diffusion
+
+def _block_diffusion(block: int, length: int | None, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    if length is None:
+        return kv_idx // block <= q_idx // block
+    of_query, of_key = (q_idx % length) // block, (kv_idx % length) // block
+    noisy_query, noisy_key = q_idx < length, kv_idx < length
+    itself = noisy_query & noisy_key & (of_query == of_key)
+    return (
+        itself
+        | (noisy_query & ~noisy_key & (of_key < of_query))
+        | (~noisy_query & ~noisy_key & (of_key <= of_query))
+    )

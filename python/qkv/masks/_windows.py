@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._formulas import Formula
 from ._checks import check
 
 MaskMod = Callable[..., Any]
@@ -67,15 +68,16 @@ def sliding_window(left: int, right: int = 0) -> MaskMod:
     """
     check("sliding_window", -1, left=left, right=right)
 
-    def sliding_window(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        allowed: Any = True
-        if left >= 0:
-            allowed = q_idx - kv_idx <= left
-        if right >= 0:
-            allowed = (kv_idx - q_idx <= right) & allowed
-        return allowed
+    return Formula(_sliding_window, left, right)
 
-    return sliding_window
+
+def _sliding_window(left: int, right: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    allowed: Any = True
+    if left >= 0:
+        allowed = q_idx - kv_idx <= left
+    if right >= 0:
+        allowed = (kv_idx - q_idx <= right) & allowed
+    return allowed
 
 
 def dilated(window: int, step: int) -> MaskMod:
@@ -111,10 +113,11 @@ def dilated(window: int, step: int) -> MaskMod:
     check("dilated", 0, window=window)
     check("dilated", 1, step=step)
 
-    def dilated(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return (abs(q_idx - kv_idx) <= window) & ((q_idx - kv_idx) % step == 0)
+    return Formula(_dilated, window, step)
 
-    return dilated
+
+def _dilated(window: int, step: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return (abs(q_idx - kv_idx) <= window) & ((q_idx - kv_idx) % step == 0)
 
 
 def strided(step: int) -> MaskMod:
@@ -147,10 +150,11 @@ def strided(step: int) -> MaskMod:
     """
     check("strided", 1, step=step)
 
-    def strided(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return (q_idx >= kv_idx) & ((q_idx - kv_idx < step) | ((q_idx - kv_idx) % step == 0))
+    return Formula(_strided, step)
 
-    return strided
+
+def _strided(step: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return (q_idx >= kv_idx) & ((q_idx - kv_idx < step) | ((q_idx - kv_idx) % step == 0))
 
 
 def global_window(window: int, count: int) -> MaskMod:
@@ -185,10 +189,11 @@ def global_window(window: int, count: int) -> MaskMod:
     """
     check("global_window", 0, window=window, count=count)
 
-    def global_window(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        return (abs(q_idx - kv_idx) <= window) | (q_idx < count) | (kv_idx < count)
+    return Formula(_global_window, window, count)
 
-    return global_window
+
+def _global_window(window: int, count: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    return (abs(q_idx - kv_idx) <= window) | (q_idx < count) | (kv_idx < count)
 
 
 def neighbours(height: int, width: int, radius: int) -> MaskMod:
@@ -225,9 +230,10 @@ def neighbours(height: int, width: int, radius: int) -> MaskMod:
     check("neighbours", 1, height=height, width=width)
     check("neighbours", 0, radius=radius)
 
-    def neighbours(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
-        row = np.clip(np.clip(q_idx // width, radius, None), None, height - 1 - radius)
-        column = np.clip(np.clip(q_idx % width, radius, None), None, width - 1 - radius)
-        return (abs(row - kv_idx // width) <= radius) & (abs(column - kv_idx % width) <= radius)
+    return Formula(_neighbours, height, width, radius)
 
-    return neighbours
+
+def _neighbours(height: int, width: int, radius: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    row = np.clip(np.clip(q_idx // width, radius, None), None, height - 1 - radius)
+    column = np.clip(np.clip(q_idx % width, radius, None), None, width - 1 - radius)
+    return (abs(row - kv_idx // width) <= radius) & (abs(column - kv_idx % width) <= radius)

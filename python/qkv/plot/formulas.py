@@ -34,7 +34,8 @@ def show_formula(
     """Draw a formula: what it makes of scores of 0, which blocks its mask leaves, the weights that follow.
 
     One row for each head. Excluded pairs have no score and stay white. Blocks are white where empty, dark where full
-    and between where mixed; there are at most 8 on each side, or as many of 128 positions as there are.
+    and between where mixed; there are at most 8 on each side, or as many of 128 positions as there are. All is
+    computed in float64.
 
     Parameters
     ----------
@@ -83,12 +84,14 @@ def show_formula(
         mask_mod=mask_mod,
         return_weights=True,
     )[1]
-    scores = np.zeros(shape) if score_mod is None else dense(name, "score_mod", score_mod, shape, True)
-    allowed = True if mask_mod is None else dense(name, "mask_mod", mask_mod, shape, False)
+    scores = (
+        np.zeros(shape) if score_mod is None else dense(name, "score_mod", score_mod, shape, True, "float64")
+    )
+    allowed = True if mask_mod is None else dense(name, "mask_mod", mask_mod, shape, False, "float64")
     scores = np.where(allowed, np.broadcast_to(scores, shape), np.nan)[0]
     scores = np.where(np.isfinite(scores), scores, np.nan)
     size = tuple(128 if n > _PART * 128 else -(-n // _PART) for n in (Lq, Lk))
-    kinds = block_kinds(name, mask_mod or _everything, shape, (size[0], size[1]))
+    kinds = block_kinds(name, mask_mod or _everything, shape, (size[0], size[1]), "float64")
     kinds = np.broadcast_to(kinds, (1, heads, *kinds.shape[2:]))[0]
     tables = (scores, kinds.astype(float), np.asarray(weights)[0])
     fig, axes = grid_of_axes(name, ax, (heads, 3), figsize=(8.0, 0.4 + 2.2 * heads))

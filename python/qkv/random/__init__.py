@@ -5,12 +5,11 @@ All functions draw from one generator of the process, which :func:`manual_seed` 
 any order and mix of calls and sizes; they do not depend on this CPU or on the number of threads.
 """
 
-from qkv._core import Generator
-from qkv.random.continuous import exponential, normal, rand, randn, uniform
-from qkv.random.discrete import bernoulli, multinomial, randint, randperm
-from qkv.random.stream import get_rng_state, manual_seed, set_rng_state
-
+from .._core import Generator
 from .._public import publish
+from .continuous import exponential, normal, rand, randn, uniform
+from .discrete import bernoulli, multinomial, randint, randperm
+from .stream import get_rng_state, manual_seed, set_rng_state
 
 __all__ = [
     "Generator",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv._core import Generator, as_numpy, default_generator
-from qkv._errors import real, shown
-from qkv._grad_mode import refuse_gradients
+from .._core import Generator, as_numpy, default_generator
+from .._errors import real, shown
+from .._grad_mode import refuse_gradients
 
 DEFAULT: Generator = default_generator()
 _FLOATS: dict[Any, str] = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
@@ -57,7 +57,7 @@ def float_name(operation: str, dtype: npt.DTypeLike) -> str:
 
 
 def floats(operation: str, name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Contiguous; lists of numbers and integers count as float32, as in all functions. What is drawn has no gradient."""
+    """Contiguous; lists of numbers and integers count as float32, as in all functions. Draws have no gradient."""
     refuse_gradients(operation, **{name: values})
     array = as_numpy(real(values), operation, name)
     keeps = array.dtype == np.float64 and not isinstance(values, (list, tuple, float))

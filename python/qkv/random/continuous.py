@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from qkv._core import Generator
-from qkv._grad_mode import refuse_gradients
-from qkv.random.arguments import float_name, generator_of, shape_of, unpacked
+from .._core import Generator
+from .._grad_mode import refuse_gradients
+from .arguments import float_name, generator_of, shape_of, unpacked
 
 
 def _drawn(name: str, draw: str, size: Any, dtype: Any, rng: Any, *numbers: float) -> npt.NDArray[Any]:

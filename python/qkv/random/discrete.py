@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv._core import Generator
-from qkv._errors import count_of, integer_of
-from qkv._grad_mode import refuse_gradients
-from qkv.random.arguments import float_name, floats, generator_of, shape_of
+from .._core import Generator
+from .._errors import count_of, integer_of
+from .._grad_mode import refuse_gradients
+from .arguments import float_name, floats, generator_of, shape_of
 
 
 def randint(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qkv._core import Generator
-from qkv.random.arguments import DEFAULT, generator_of
+from .._core import Generator
+from .arguments import DEFAULT, generator_of
 
 
 def manual_seed(s: int) -> Generator:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math as _math
 from types import SimpleNamespace as _Namespace
 
+from .._formulas.operations import add_own as _add_own
 from ..config import get_num_threads, set_num_threads  # noqa: F401
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,
@@ -86,6 +87,9 @@ def compile(model, **unused):
     """Give the model back: the core is compiled already. Without one, a decorator."""
     return compile if model is None else model
 
+
+for _functions_of in (globals(), vars(nn.functional)):
+    _add_own(_functions_of)
 
 _NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo func
 get_default_dtype get_num_threads iinfo linalg nn optim set_default_dtype set_num_threads set_printoptions utils"""
