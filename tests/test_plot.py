@@ -388,3 +388,18 @@ class TestEveryPlot:
         assert drawn is fig
         assert list(np.ravel(np.asarray(its, dtype=object))) == list(np.ravel(np.asarray(axes, dtype=object)))
         assert plt.get_fignums() == before
+
+    @pytest.mark.parametrize("name", ["show_heatmaps", "head_view", "layer_view", "token_view", "alignment"])
+    def test_weights_before_a_call_are_refused_with_a_hint(self, name):
+        with pytest.raises(TypeError, match=r"must be an array; got None, .*; call the layer first$"):
+            getattr(plot, name)(*[None, *EVERY[name][0][1:]])
+
+
+def test_labels_are_keys_of_a_dict():
+    with pytest.raises(
+        TypeError,
+        match=r"^kernel_regression: y_hat must be a dict because its keys are the labels; got list; wr",
+    ):
+        plot.kernel_regression([0, 1], [0, 1], [0, 1, 2], [0, 1, 2])
+    with pytest.raises(TypeError, match=r"^training_curve: reference must be a dict because"):
+        plot.training_curve([2.0, 1.0], reference=[1.5])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import count_of
-from .drawing import numbers, one_axes
+from .drawing import check_labelled, numbers, one_axes
 from .labels import readable_title
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def training_curve(
     if width > 1:
         mean = running_mean(loss, width)
         drawn += ax.plot(updates, mean, color="C0", label=f"mean of {width}")
-    for label, value in (reference or {}).items():
+    reference = {} if reference is None else reference
+    check_labelled("training_curve", "reference", reference, '{"entropy": 1.5}')
+    for label, value in reference.items():
         drawn.append(ax.axhline(value, color="gray", linestyle=":", label=readable_title(label)))
     ax.set(xlabel="update", ylabel="loss", title=readable_title(title), yscale=yscale)
     ax.grid(True, alpha=0.4)

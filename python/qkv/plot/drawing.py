@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,27 @@ def pyplot() -> ModuleType:
     return plt
 
 
+def check_there(operation: str, name: str, x: Any) -> None:
+    """Refuse None, which attention_weights are before a call."""
+    if x is None:
+        raise TypeError(
+            f"{operation}: {name} must be an array; got None, which attention_weights are before the first call; call "
+            "the layer first"
+        )
+
+
+def check_labelled(operation: str, name: str, x: Any, example: str) -> None:
+    """Refuse what is no dict from labels."""
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"{operation}: {name} must be a dict because its keys are the labels; got {type(x).__name__}; write "
+            f"{example}"
+        )
+
+
 def numbers(x: Any) -> NDArray[np.floating]:
     """Give an array or Tensor as floats that matplotlib can draw."""
+    check_there("plot", "numbers", x)
     array = _core.as_numpy(x, "plot", "numbers")
     if array.dtype.kind not in "biufV":  # V: bfloat16
         raise TypeError(f"plot: numbers must be numbers; got dtype {array.dtype}")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .drawing import (
     check_number,
+    check_there,
     check_ticks,
     draw_matrix,
     grid_of_axes,
@@ -93,6 +94,7 @@ def show_heatmaps(
     """
     name = "show_heatmaps"
     xlabel, ylabel = one_of(name, "xlabel", xlabel, x_label), one_of(name, "ylabel", ylabel, y_label)
+    check_there(name, "matrices", matrices)
     table = numbers(matrices)
     if table.ndim != 4 or 0 in table.shape:
         raise ValueError(

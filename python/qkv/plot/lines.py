@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .drawing import check_number, lines_of, numbers, one_axes, row_of_axes
+from .drawing import check_labelled, check_number, lines_of, numbers, one_axes, row_of_axes
 from .labels import readable_title
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def kernel_regression(
     >>> [line.get_linestyle() for line in axes[0].get_lines()]
     ['-', '--', 'None']
     """
+    check_labelled("kernel_regression", "y_hat", y_hat, '{"Gaussian": y_hat}')
     fig, axes = row_of_axes("kernel_regression", len(y_hat), figsize, ax)
     x = numbers(x_val)
     for panel, (label, estimate) in zip(axes, y_hat.items(), strict=True):
