@@ -53,8 +53,8 @@ def layer_view(
     ----------
     weights : array or Tensor (layers, H, Lq, Lk), a list of (H, Lq, Lk) or (B, H, Lq, Lk), or a recording
         Such as ``model.attention_weights`` after a call. Four axes are layers, also of one layer's
-        ``attention_weights`` (B, H, Lq, Lk): write ``[weights]`` there. Five axes are (layers, B, H, Lq, Lk). Of a recording all
-        weights are taken.
+        ``attention_weights`` (B, H, Lq, Lk): write ``[weights]`` there. Five axes are (layers, B, H, Lq, Lk). Of a
+        recording all weights are taken.
     tokens : sequence of Lq str, optional
         The queries' tokens; their places unless given. Or B such sequences, of which the shorter cut the padding off.
     key_tokens : sequence of Lk str, optional
