@@ -96,7 +96,7 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """``(Lq, B, E)`` to ``((Lq, B, E), (B, Lq, Lk))``; ``(B, Lq, E)`` with ``batch_first``; or no batch."""
         given = list(inputs.values())
-        batched = len(given[0].shape) == 3
+        batched = self._is_batched(*given)
         if not batched:
             given = [x.unsqueeze(1) for x in given]
         elif self.batch_first:
@@ -109,14 +109,14 @@ class MultiheadAttention(Module):
             attn_mask, key_padding_mask, batch if batched else None, length, keys, given[0].dtype
         )
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
-        points, split = ("queries", "keys", "values"), (-1, batch, self.num_heads, self.head_dim)
+        points, heads = ("queries", "keys", "values"), (self.num_heads, self.embed_dim // self.num_heads)
         q, k, v = (  # (L, B, E) to (B, H, L, D)
-            self._watched(point, F.linear(x, w, b).reshape(*split).permute(1, 2, 0, 3), batched)
+            self._watched(point, F.linear(x, w, b).reshape(*x.shape[:2], *heads).permute(1, 2, 0, 3), batched)
             for point, x, w, b in zip(points, given, self._weights(), biases, strict=True)
         )
         weights = None
         if need_weights:
-            scores = (q * math.sqrt(1.0 / self.head_dim)) @ k.transpose(-2, -1)
+            scores = (q * math.sqrt(1.0 / heads[1])) @ k.transpose(-2, -1)
             scores = self._watched("scores", scores if mask is None else scores + mask, batched)
             weights = self._watched("weights", F.softmax(scores, -1), batched)
             weights = F.dropout(weights, self.dropout, self.training)
@@ -131,6 +131,28 @@ class MultiheadAttention(Module):
         if not batched:
             return out.squeeze(1), None if weights is None else weights.squeeze(0)
         return (out.transpose(0, 1) if self.batch_first else out), weights
+
+    def _is_batched(self, query, key, value) -> bool:
+        """Whether the inputs have an axis of batches; shapes that do not fit each other are refused."""
+        shapes = {"query": tuple(query.shape), "key": tuple(key.shape), "value": tuple(value.shape)}
+        got = "got " + ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        ranks = {len(shape) for shape in shapes.values()}
+        if ranks not in ({2}, {3}):
+            raise AssertionError(
+                "MultiheadAttention: query, key and value must all be (L, E), or all be 3-D, a batch of these; "
+                f"{got}, of {len(query.shape)}, {len(key.shape)} and {len(value.shape)} axes"
+            )
+        if shapes["key"][:-1] != shapes["value"][:-1]:
+            raise AssertionError(
+                f"MultiheadAttention: value must have the length and batch of key because each key has one; {got}"
+            )
+        at = 0 if self.batch_first else 1
+        if ranks == {3} and shapes["query"][at] != shapes["key"][at]:
+            raise RuntimeError(
+                f"MultiheadAttention: key must have the batch of query, {shapes['query'][at]}, because each item "
+                f"attends to its own keys; {got}"
+            )
+        return ranks == {3}
 
     @property
     def _attention_heads(self) -> tuple[int]:

@@ -196,6 +196,12 @@ class Transformer(Module):
     )
     def forward(self, src, tgt, **masks):
         """The shape of ``tgt``."""
+        at = 0 if self.batch_first else 1
+        if len(src.shape) == 3 and src.shape[at] != tgt.shape[at]:
+            raise RuntimeError(
+                "Transformer: src and tgt must have the same batch because each sentence has its own translation; got "
+                f"src {tuple(src.shape)}, tgt {tuple(tgt.shape)}"
+            )
         of_src = {name: masks.pop(f"src_{name}") for name in ("mask", "key_padding_mask", "is_causal")}
         of_src["src_key_padding_mask"] = of_src.pop("key_padding_mask")
         return self.decoder(tgt, self.encoder(src, **_known(of_src)), **_known(masks))

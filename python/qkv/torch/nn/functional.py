@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -285,6 +286,16 @@ def scaled_dot_product_attention(
     >>> torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
     torch.Size([1, 2, 3, 4])
     """
+    inputs = query, key, value
+    rank = len(query.shape)
+    batch = 1 if enable_gqa and rank == 4 else -2  # axes that all have
+    leads = {(len(x.shape), *x.shape[:batch]) for x in inputs}
+    attend_all = _attend if len(leads) == 1 and 2 <= rank <= 4 else _attend_broadcast
+    return attend_all(inputs, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _attend(inputs, attn_mask, dropout_p, is_causal, scale, enable_gqa) -> Tensor:
+    query, key, value = inputs
     keep = None
     if dropout_p > 0:  # drawn over whole weights, as there
         if is_causal and attn_mask is not None:
@@ -295,6 +306,41 @@ def scaled_dot_product_attention(
     options = {"enable_gqa": enable_gqa, "dropout_keep": keep}
     y = attend(query, key, value, attn_mask, dropout_p, is_causal, scale, **options)
     return wrap(y, "ScaledDotProductFlashAttentionForCpuBackward0")
+
+
+def _attend_broadcast(inputs, attn_mask, dropout_p, is_causal, scale, enable_gqa) -> Tensor:
+    """Attention of inputs whose leading axes differ or are more than two: the last of them counts as that of heads."""
+    shapes = [tuple(x.shape) for x in inputs]
+    rank = max(map(len, shapes))
+    if min(map(len, shapes)) < 2:
+        raise RuntimeError(
+            "scaled_dot_product_attention: query, key and value must have at least two axes, (..., L, E); got query "
+            f"{shapes[0]}, key {shapes[1]}, value {shapes[2]}"
+        )
+    leads = [(1,) * (rank - len(shape)) + shape[:-2] for shape in shapes]
+    # Keys and values that all heads share are not repeated.
+    shared = enable_gqa or leads[1][-1] == leads[2][-1] == 1
+    kept = -1 if shared else rank
+    try:
+        batch = np.broadcast_shapes(*(lead[:kept] for lead in leads))
+    except ValueError:
+        raise RuntimeError(
+            "scaled_dot_product_attention: the axes of query, key and value before the last two must be equal or 1 "
+            f"because they broadcast; got query {shapes[0]}, key {shapes[1]}, value {shapes[2]}"
+        ) from None
+    if not shared:
+        batch, heads = batch[:-1], batch[-1:] * 3
+    else:
+        heads = tuple(lead[-1] for lead in leads)
+    inputs = [
+        x.expand(*batch, n, *x.shape[-2:]).reshape(math.prod(batch), n, *x.shape[-2:])
+        for x, n in zip(inputs, heads, strict=True)
+    ]
+    if attn_mask is not None and len(attn_mask.shape) > 3:
+        own = attn_mask.shape[-3:]
+        attn_mask = attn_mask.expand(*batch, *own).reshape(math.prod(batch), *own)
+    y = _attend(inputs, attn_mask, dropout_p, is_causal, scale, shared)
+    return y.reshape(*batch, heads[0], *y.shape[-2:])
 
 
 named("torch.layer_norm")(layer_norm)
