@@ -240,7 +240,6 @@ Tensor Attention::normalize(const Tensor& scores, const Tensor& allowed) {
     const Tensor none = ops::scalar_like(scores, -std::numeric_limits<double>::infinity());
     return arguments.normalizer.own->weights(allowed.defined() ? ops::where(open, scores, none) : scores);
   }
-  if (arguments.normalizer.kind == ops::Normalizer::softmax) return ops::masked_softmax(scores, open);
   return ops::normalized(arguments.normalizer.kind, scores, open);
 }
 

@@ -284,3 +284,48 @@ WRONG = [
 def test_rejections(given, error, text):
     with pytest.raises(error, match=f"^scaled_dot_product_attention: {text}$"):
         attention(Q, K, V, **given)
+
+
+def dense(scores, normalizer):
+    """Weights of all scores by the definition, in float64; a row of -inf has none."""
+    scores = np.asarray(scores, "float64")
+    weights = np.zeros_like(scores)
+    for row, result in zip(
+        scores.reshape(-1, scores.shape[-1]), weights.reshape(-1, scores.shape[-1]), strict=True
+    ):
+        if (row == -INF).all():
+            continue
+        distances = row - row.max()
+        function = {
+            "softmax": reference.softmax,
+            "sparsemax": reference.sparsemax,
+            "entmax15": reference.entmax,
+        }
+        result[:] = function[normalizer](np.maximum(distances, -1e6))
+    return weights
+
+
+@pytest.mark.parametrize("road", ["fused", "recorded"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("normalizer", ["softmax", "sparsemax", "entmax15"])
+def test_rows_of_the_least_float_are_rows_like_others(normalizer, dtype, road):
+    least = float(np.finfo(dtype).min)
+    n = 37
+    mask = np.zeros((8, n), dtype)
+    mask[1] = least
+    mask[2, ::2] = least
+    mask[3] = -INF
+    mask[4], mask[4, 5], mask[4, 6] = -INF, least, least
+    mask[5], mask[5, 7] = least, least / 2
+    mask[6] = -1e38
+    mask[7], mask[7, 3] = least, 0
+    q, k, v = np.ones((8, 3), dtype), np.ones((n, 3), dtype), numbers(n, 5).astype(dtype)
+    expected = dense(mask.astype("float64") + 3**0.5, normalizer)
+    value = qkv.tensor(v, requires_grad=True)
+    output, weights = attention(q, k, value, mask, normalizer=normalizer, return_weights=True)
+    close(weights, expected, "float32")
+    close(output, expected @ v, "float32")
+    [dv] = qkv.grad((output * output).sum(), [value], create_graph=road == "recorded")
+    close(dv, 2 * expected.T @ (expected @ v), "float32")
+    filled = attention(q, k, v, mask > -1, masked_value=least, normalizer=normalizer, return_weights=True)[1]
+    close(filled, dense(np.where(mask > -1, 3**0.5, least), normalizer), "float32")

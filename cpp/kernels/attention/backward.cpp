@@ -262,7 +262,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
   const RowBlock<T>& rows = block.rows;
   KeyStep parts;
   alignas(64) T extra[kPanelWidth<T>] = {}, derivatives[kPanelWidth<T>] = {};
-  if (p.normalizer == Normalizer::sigmoid || p.normalizer == Normalizer::relu) {  // no sum over the row
+  if (facts_of(p.normalizer).sum == RowSum::free) {
     for (Index row = piece.begin; row < piece.end; ++row)
       delta[p.row(piece.batch, piece.kv_head * (p.heads / p.kv_heads), row)] = 0;
     return;
@@ -280,7 +280,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
         load_dweights(scratch.dscores, rows, saved, key, n);
         with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
           for (Index i = 0; i < n * rows.width; i += kLanes<T>) {
-            const Vec<T> w = load(scratch.tiles.scores + i), derivative = derivative_of<normalizer, T>(w);
+            const Vec<T> w = load(scratch.tiles.scores + i), derivative = Rule<normalizer>::template derivative<T>(w);
             T* sum = extra + i % rows.width;
             T* total = derivatives + i % rows.width;
             store(sum, select(w == Vec<T>{}, load(sum), load(sum) + derivative * load(scratch.dscores + i)));

@@ -37,9 +37,9 @@ template <class T> struct Candidates {
     scores = memory;
     keys = reinterpret_cast<int32_t*>(memory + kLanes<T> * most_keys);
     count = kept = 0;
-    // Nothing is above the second number: lanes behind the last row have no candidates.
+    // Nothing is above the second number: lanes after the last row have no candidates.
     for (Index i = 0; i < kLanes<T>; ++i) {
-      offset[i] = bound_[i] = static_cast<T>(i < rows ? -kFarthest : kFarthest);
+      offset[i] = bound_[i] = static_cast<T>(i < rows ? -INFINITY : INFINITY);
       largest[i] = 0;
     }
   }
@@ -74,23 +74,23 @@ template <class T> struct Candidates {
     const Vec<T> zero = {}, one = splat<T>(1), before = load(offset);
     // With the keys that have weight known, the threshold is that of these alone: the same bits whatever others were
     // candidates on the way.
-    Vec<T> n = zero, sum = zero, squares = zero;
+    Vec<T> n = zero, sum = zero;
     for (Index j = 0; j < count; ++j) {
       const Vec<T> x = distance(j);
       n += select(x > before, one, zero);
       sum += select(x > before, x, zero);
     }
     const Vec<T> mean = sum / n;
-    Vec<T> found = mean - one / n;
-    if constexpr (normalizer == Normalizer::entmax15) {
+    const auto squares = [&] {
+      Vec<T> total = zero;
       for (Index j = 0; j < count; ++j) {
         const Vec<T> x = distance(j);
-        squares += select(x > before, (x - mean) * (x - mean), zero);
+        total += select(x > before, (x - mean) * (x - mean), zero);
       }
-      found = mean - sqrt_of(maximum((splat<T>(4) - squares) / n, zero));
-    }
-    const Vec<T> last = select(n > zero, found, before);
-    store(offset, select(last == splat<T>(static_cast<T>(-kFarthest)), zero, last));
+      return total;
+    };
+    const Vec<T> last = select(n > zero, Rule<normalizer>::template threshold<T>(n, mean, squares), before);
+    store(offset, select(last == splat<T>(static_cast<T>(-INFINITY)), zero, last));
   }
 
   template <Normalizer normalizer> Vec<T> weight(Index at) const {
@@ -100,18 +100,17 @@ template <class T> struct Candidates {
   // 1 / sum of the weights' derivatives; 0 for empty rows.
   template <Normalizer normalizer> Vec<T> inverse_of_derivatives() const {
     Vec<T> sum = {};
-    for (Index j = 0; j < count; ++j) sum += derivative_of<normalizer, T>(weight<normalizer>(j));
+    for (Index j = 0; j < count; ++j) sum += Rule<normalizer>::template derivative<T>(weight<normalizer>(j));
     return select(sum == Vec<T>{}, Vec<T>{}, splat<T>(1) / sum);
   }
 
  private:
-  static constexpr double kFarthest = 1e38;
   static constexpr Index kFew = 64;
   alignas(64) T bound_[kLanes<T>];  // scores up to it have no weight
 
   template <Normalizer normalizer> static Vec<T> weight_above(Vec<T> above) {
     Vec<T> d[1] = {above};
-    become_weights<normalizer, T, 1>(d);
+    Rule<normalizer>::template become_weights<T, 1>(d);
     return d[0];
   }
   Vec<T> distance(Index j) const { return load(scores + j * kLanes<T>) - load(largest); }
@@ -119,7 +118,7 @@ template <class T> struct Candidates {
   // Raises the thresholds towards those of the candidates so far. The sum of the weights is convex in the threshold, so
   // that Newton's steps from below stay below.
   template <Normalizer normalizer> void raise(int most_steps) {
-    constexpr T reach = normalizer == Normalizer::entmax15 ? 2 : 1;
+    constexpr T reach = Rule<normalizer>::reach;
     constexpr T epsilon = sizeof(T) == sizeof(float) ? T(1.2e-7) : T(2.3e-16);
     const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
     Vec<T> top = lowest;
@@ -133,9 +132,7 @@ template <class T> struct Candidates {
       const auto look = [&](Index j, Index i) {
         const Vec<T> above = distance(j) - tau;
         sum[i] += weight_above<normalizer>(above);
-        if constexpr (normalizer == Normalizer::entmax15)
-          derivative[i] += maximum(above * splat<T>(static_cast<T>(0.5)), zero);
-        else derivative[i] += select(above > zero, splat<T>(1), zero);
+        derivative[i] += Rule<normalizer>::template slope<T>(above);
       };
       Index j = 0;
       for (; j + 4 <= count; j += 4)

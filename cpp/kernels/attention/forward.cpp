@@ -123,7 +123,8 @@ template <class T> void weigh(Panel<T>& panel, Index lane, T* scores, Index n) {
   const Index width = panel.rows.width;
   if (p.normalizer == Normalizer::softmax) return panel.softmax.advance(lane, scores, width, n);
   with_normalizer(p.normalizer, [&]<Normalizer normalizer>() {
-    each_own_weight<normalizer, T>(scores, width, n, Vec<T>{}, Vec<T>{}, [](T* at, Vec<T> w) { store(at, w); });
+    if constexpr (normalizer != Normalizer::softmax)
+      each_own_weight<normalizer, T>(scores, width, n, Vec<T>{}, Vec<T>{}, [](T* at, Vec<T> w) { store(at, w); });
   });
   if (!nan_safe_differs(p)) return;
   Vec<T> zeros = {};

@@ -1,6 +1,5 @@
 // What stands in for the exponential of a softmax: weights that a score has by itself, once its row's threshold is
-// known. With d = score - threshold, where sigmoid and relu have the threshold 0,
-//     sigmoid 1 / (1 + exp(-d)),   relu and sparsemax max(d, 0),   entmax15 max(d / 2, 0)^2.
+// known.
 #pragma once
 
 #include "kernels/attention/problem.h"
@@ -11,16 +10,11 @@ namespace qkv::kernels::QKV_ISA {
 // f<normalizer>() for one that is known at run time.
 template <class F> inline void with_normalizer(Normalizer normalizer, F f) {
   switch (normalizer) {
-    case Normalizer::softmax:
-      return f.template operator()<Normalizer::softmax>();
-    case Normalizer::sigmoid:
-      return f.template operator()<Normalizer::sigmoid>();
-    case Normalizer::relu:
-      return f.template operator()<Normalizer::relu>();
-    case Normalizer::sparsemax:
-      return f.template operator()<Normalizer::sparsemax>();
-    case Normalizer::entmax15:
-      return f.template operator()<Normalizer::entmax15>();
+#define X(name, sum, zeros) \
+  case Normalizer::name:    \
+    return f.template operator()<Normalizer::name>();
+    QKV_NORMALIZERS(X)
+#undef X
   }
 }
 
@@ -32,15 +26,58 @@ template <class T, int N> inline void sigmoids_of(Vec<T> (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] = select(x[i] < Vec<T>{}, e[i], splat<T>(1)) / (splat<T>(1) + e[i]);
 }
 
-// Numbers d, each above or below its row's threshold, become weights. NaN stays.
-template <Normalizer normalizer, class T, int N> inline void become_weights(Vec<T> (&d)[N]) {
-  if constexpr (normalizer == Normalizer::sigmoid) return sigmoids_of<T, N>(d);
-  const Vec<T> zero = {};
-  for (int i = 0; i < N; ++i) {
-    const Vec<T> above = normalizer == Normalizer::entmax15 ? d[i] * splat<T>(static_cast<T>(0.5)) : d[i];
-    d[i] = select(d[i] <= zero, zero, normalizer == Normalizer::entmax15 ? above * above : above);
+// What a normaliser computes, of vectors:
+//   become_weights(d)          of numbers d = score - threshold (sigmoid and relu: the score); NaN stays
+//   derivative(w)              dw / ds of a weight by its score, its row's sum or threshold left as it is
+// and of those with a threshold
+//   reach                      how far below the row's largest score a weight ends at most
+//   slope(d)                   the derivative of a weight by -threshold, but for a factor of all
+//   threshold(n, mean, squares)  of the n scores that have weight, by their mean and squares(), the sum of their
+//   squared
+//                              distances from it
+template <Normalizer> struct Rule;
+
+template <> struct Rule<Normalizer::softmax> {
+  template <class T> static Vec<T> derivative(Vec<T> w) { return w; }
+};
+
+// 1 / (1 + exp(-d))
+template <> struct Rule<Normalizer::sigmoid> {
+  template <class T, int N> static void become_weights(Vec<T> (&d)[N]) { sigmoids_of<T, N>(d); }
+  template <class T> static Vec<T> derivative(Vec<T> w) { return w - w * w; }
+};
+
+// max(d, 0)
+template <> struct Rule<Normalizer::relu> {
+  template <class T, int N> static void become_weights(Vec<T> (&d)[N]) {
+    const Vec<T> zero = {};
+    for (int i = 0; i < N; ++i) d[i] = select(d[i] <= zero, zero, d[i]);
   }
-}
+  template <class T> static Vec<T> derivative(Vec<T> w) { return select(w == Vec<T>{}, Vec<T>{}, splat<T>(1)); }
+};
+
+template <> struct Rule<Normalizer::sparsemax> : Rule<Normalizer::relu> {
+  static constexpr int reach = 1;
+  template <class T> static Vec<T> slope(Vec<T> d) { return select(d > Vec<T>{}, splat<T>(1), Vec<T>{}); }
+  template <class T, class F> static Vec<T> threshold(Vec<T> n, Vec<T> mean, F) { return mean - splat<T>(1) / n; }
+};
+
+// max(d / 2, 0)^2
+template <> struct Rule<Normalizer::entmax15> {
+  template <class T, int N> static void become_weights(Vec<T> (&d)[N]) {
+    const Vec<T> zero = {};
+    for (int i = 0; i < N; ++i) {
+      const Vec<T> above = d[i] * splat<T>(static_cast<T>(0.5));
+      d[i] = select(d[i] <= zero, zero, above * above);
+    }
+  }
+  template <class T> static Vec<T> derivative(Vec<T> w) { return any(w != Vec<T>{}) ? sqrt_of(w) : Vec<T>{}; }
+  static constexpr int reach = 2;
+  template <class T> static Vec<T> slope(Vec<T> d) { return maximum(d * splat<T>(static_cast<T>(0.5)), Vec<T>{}); }
+  template <class T, class F> static Vec<T> threshold(Vec<T> n, Vec<T> mean, F squares) {
+    return mean - sqrt_of(maximum((splat<T>(4) - squares()) / n, Vec<T>{}));
+  }
+};
 
 // f(address, weight) for n vectors of scores, `stride` apart, of rows with the threshold base + offset (sigmoid and
 // relu: base).
@@ -54,24 +91,15 @@ inline void each_own_weight(T* scores, Index stride, Index n, Vec<T> base, Vec<T
     Vec<T> w[4];
 #pragma GCC unroll 4
     for (Index i = 0; i < 4; ++i) w[i] = above(scores + i * stride);
-    become_weights<normalizer, T, 4>(w);
+    Rule<normalizer>::template become_weights<T, 4>(w);
 #pragma GCC unroll 4
     for (Index i = 0; i < 4; ++i) f(scores + i * stride, w[i]);
   }
   for (Index i = 0; i < (n & 3); ++i, scores += stride) {
     Vec<T> w[1] = {above(scores)};
-    become_weights<normalizer, T, 1>(w);
+    Rule<normalizer>::template become_weights<T, 1>(w);
     f(scores, w[0]);
   }
-}
-
-// dw / ds of a weight w by its score, its row's sum or threshold left as it is.
-template <Normalizer normalizer, class T> inline Vec<T> derivative_of(Vec<T> w) {
-  const Vec<T> zero = {}, one = splat<T>(1);
-  if constexpr (normalizer == Normalizer::softmax) return w;
-  else if constexpr (normalizer == Normalizer::sigmoid) return w - w * w;
-  else if constexpr (normalizer == Normalizer::entmax15) return any(w != zero) ? sqrt_of(w) : zero;
-  else return select(w == zero, zero, one);
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -38,10 +38,36 @@ struct DropoutOptions {
   bool operator==(const DropoutOptions&) const = default;
 };
 
-// How the scores of a row become weights. Of each, an excluded pair has weight 0 and the gradient is as fused.
-enum class Normalizer { softmax, sigmoid, relu, sparsemax, entmax15 };
+// How the scores of a row become weights, of which an excluded pair has 0: the name, what gives the weights of a row
+// their sum, and whether allowed pairs may have 0, too. What each computes is its Rule (normalizer.h) and, of recorded
+// operations, its Composed (ops/attention/normalizer.cpp).
+enum class RowSum { division, free, threshold };
+// clang-format off
+#define QKV_NORMALIZERS(X)      \
+  X(softmax, division, false)   \
+  X(sigmoid, free, false)       \
+  X(relu, free, true)           \
+  X(sparsemax, threshold, true) \
+  X(entmax15, threshold, true)
+// clang-format on
+enum class Normalizer {
+#define X(name, sum, zeros) name,
+  QKV_NORMALIZERS(X)
+#undef X
+};
+struct NormalizerFacts {
+  const char* name;
+  RowSum sum;
+  bool zeros;
+};
+constexpr NormalizerFacts kNormalizers[] = {
+#define X(name, sum, zeros) {#name, RowSum::sum, zeros},
+    QKV_NORMALIZERS(X)
+#undef X
+};
+constexpr const NormalizerFacts& facts_of(Normalizer n) { return kNormalizers[static_cast<int>(n)]; }
 // Whether weights sum to 1 by a threshold, below which scores have none.
-constexpr bool has_threshold(Normalizer n) { return n == Normalizer::sparsemax || n == Normalizer::entmax15; }
+constexpr bool has_threshold(Normalizer n) { return facts_of(n).sum == RowSum::threshold; }
 
 // What a call asks for beyond plain attention. Each option has a default that asks for nothing. A kernel for special
 // cases runs only where the options that it does not support equal their defaults: it compares the whole struct, so

@@ -187,8 +187,7 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   T* factors = scratch.factors;
   block_weights(scratch, step, block, key, n);
   // Not where sums over keys must begin at the same place for all rows.
-  const bool sparse = has_threshold(p.normalizer) || p.normalizer == Normalizer::relu;
-  if (sparse && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
+  if (facts_of(p.normalizer).zeros && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
   zero_outside(dscores, step, rows);
   for (Index i = 0; i < step.count; ++i)
     multiply_part(StoreMode::overwrite, dscores, rows.value(key), p.value.position, scratch.dout, width, p.value_size,
@@ -209,7 +208,8 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
       const Vec<T> delta = load(block.delta + lane);
       for (Index i = lane; i < count; i += width) {
         const Vec<T> w = load(weights + i);
-        store(dscores + i, select(w == zero, zero, derivative_of<normalizer, T>(w) * (load(dscores + i) - delta)));
+        store(dscores + i,
+              select(w == zero, zero, Rule<normalizer>::template derivative<T>(w) * (load(dscores + i) - delta)));
       }
     }
   });

@@ -1,4 +1,4 @@
-// Results of sparsemax and entmax15: few keys have weight in a row, and only these are pooled.
+// Results of normalisers with a threshold: few keys have weight in a row, and only these are pooled.
 #pragma once
 
 #include <string.h>
@@ -62,8 +62,9 @@ template <class T> class SparseRows {
     return at_most((rows + kPanelWidth<T> - 1) / kPanelWidth<T>, kMostPanels<T>);
   }
   template <class F> void with_threshold(F f) const {
-    if (problem_.normalizer == Normalizer::sparsemax) f.template operator()<Normalizer::sparsemax>();
-    else f.template operator()<Normalizer::entmax15>();
+    with_normalizer(problem_.normalizer, [&]<Normalizer normalizer>() {
+      if constexpr (has_threshold(normalizer)) f.template operator()<normalizer>();
+    });
   }
 
   // f(row, key, weight) for what is not 0, keys ascending for each row.
@@ -138,7 +139,7 @@ template <class T> class SparseRows {
       Index n = 0;
       for (; at < of.count && n < kBlockKeys; ++at) {
         Vec<T> w = of.template weight<normalizer>(at);
-        if constexpr (averages) w = derivative_of<normalizer, T>(w) * inverse;
+        if constexpr (averages) w = Rule<normalizer>::template derivative<T>(w) * inverse;
         T* line = weights + n * width + lane;
         store(line, w);
         if (drops(problem_)) drop(line, rows, dropout, of.keys[at], lane);

@@ -1,4 +1,4 @@
-// The normalisers of attention beside softmax, by recorded operations.
+// The normalisers of attention, by recorded operations.
 #pragma once
 
 #include "ops/attention/attention.h"
@@ -8,7 +8,7 @@ namespace qkv::ops {
 // Sinks and lse are of a sum that softmax alone has.
 void check_normalizer(const AttentionOptions& options);
 
-// Weights of scores (..., Lk) where `allowed`, of the same shape, else 0. Not of softmax.
+// Weights of scores (..., Lk) where `allowed`, of the same shape, else 0.
 Tensor normalized(Normalizer normalizer, const Tensor& scores, const Tensor& allowed);
 
 }  // namespace qkv::ops
