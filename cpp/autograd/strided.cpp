@@ -77,6 +77,14 @@ void copy(const Array& y, const Array& x) {
 
 }  // namespace
 
+Array without_repeats(const Array& x) {
+  if (x.is_packed() || x.numel() == 0) return x;
+  Region once{x.shape(), x.strides()};
+  for (std::size_t axis = 0; axis < once.shape.size(); ++axis)
+    if (once.strides[axis] == 0) once.shape[axis] = 1;
+  return x.view(once);
+}
+
 Array gathered(const Array& x) {
   Array y(x.shape(), x.dtype());
   copy(y, x);

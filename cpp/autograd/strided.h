@@ -10,6 +10,8 @@ Array gathered(const Array& x);
 inline Array packed(const Array& x) { return x.is_packed() ? x : gathered(x); }
 // A copy in memory of its own, packed.
 inline Array cloned(const Array& x) { return x.is_packed() ? x.clone() : gathered(x); }
+// x, with one number along the axes on which a stride of 0 repeats it.
+Array without_repeats(const Array& x);
 // y = x, number by number; both have one shape and dtype, and their memory may overlap. The version of y's memory
 // rises.
 void write(const Array& y, const Array& x);

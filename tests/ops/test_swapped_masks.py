@@ -119,9 +119,47 @@ def test_masks_that_do_not_warn(mask):
     qkv.scaled_dot_product_attention(q, x, x, mask)
 
 
-@pytest.mark.parametrize("lens", [[0, 1], [[1] * L] * B, [[0] * L] * B, [[0, 1, 2, 1, 0]] * B])
+@pytest.mark.parametrize("lens", [[0, 1], [[0] * L] * B, [[0, 1, 2, 1, 0]] * B])
 def test_lengths_that_do_not_warn(lens):
     qkv.scaled_dot_product_attention(x, x, x, valid_lens=lens)
+    qkv.masks.lengths(lens, L)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_mask_of_a_batch_without_padding_warns(name):
+    the_warning(lambda: CALLS[name](lens=np.ones((B, L), int)), LENGTHS)
+
+
+@pytest.mark.parametrize("lens", [np.ones((B, L), int), padding, padding[:1], qkv.tensor(padding)])
+def test_lengths_of_masks_warn(lens):
+    warning = the_warning(lambda: qkv.masks.lengths(lens, L), f"lengths: {LENGTHS}")
+    assert warning.filename == __file__
+
+
+def test_one_key_for_each_of_other_queries_does_not_warn():
+    qkv.scaled_dot_product_attention(x, x[:, :3], x[:, :3], valid_lens=np.ones((B, L), int))
+    qkv.scaled_dot_product_attention(x[:, :1], x, x, valid_lens=np.ones((B, 1), int))
+    qkv.masks.lengths(np.ones((B, L), int), L + 1)
+    qkv.masks.lengths(np.ones((B, 1), int), 1)
+
+
+VIEWS = {
+    "slice": lambda m: qkv.tensor(np.pad(m, (0, 3)))[: m.shape[0], : m.shape[1]],
+    "steps": lambda m: qkv.tensor(np.repeat(m, 2, -1))[:, ::2],
+    "T": lambda m: qkv.tensor(m.T.copy()).T,
+    "expanded": lambda m: qkv.tensor(m[:1]).broadcast_to(m.shape),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", CALLS)
+def test_a_view_of_zeros_and_ones_warns(name, view):
+    show = VIEWS[view]
+    the_warning(lambda: CALLS[name](mask=show(zeros_and_ones)), FLOAT)
+    the_warning(lambda: CALLS[name](lens=show(padding)), LENGTHS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CALLS[name](mask=show(zeros_and_ones - 0.5))
 
 
 @pytest.mark.filterwarnings("error")

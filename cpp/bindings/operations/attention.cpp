@@ -54,6 +54,10 @@ struct GivenOptions {
 }  // namespace
 
 void bind_attention(Functions& m) {
+  op(m, "warn_of_mask_as_lengths(operation, name, lengths, keys)",
+     [](const std::string& operation, const std::string& name, const Array& lengths, Index keys, Call&) {
+       warn_of_mask_as_lengths(operation.c_str(), name.c_str(), lengths, keys);
+     });
   std::string head = "scaled_dot_product_attention(query, key, value";
   for (const AttentionOption& option : attention_options())
     head += text(", ", option.name, option.standard == AttentionOption::Standard::left_out ? "=None" : "");

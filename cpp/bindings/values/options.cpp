@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "autograd/strided.h"
 #include "bindings/call/warning.h"
 #include "bindings/values/options.h"
 #include "core/error.h"
@@ -8,40 +9,58 @@
 namespace qkv::bindings {
 namespace {
 
-// Whether x holds 0 and 1, both of them, and nothing else. Ends at the first block with another number.
-template <class T> bool zeros_and_ones(const T* x, Index n) {
+// Which numbers an array holds. Reading ends at the first block with another one than 0 and 1.
+struct NumbersFound {
+  bool zeros = false, ones = false, others = false;
+};
+NumbersFound zeros_and_ones(const Array& given) {
   constexpr Index kBlock = 64;
-  Index ones = 0;
-  for (Index begin = 0; begin < n; begin += kBlock) {
-    const Index end = std::min(n, begin + kBlock);
-    int others = 0, found = 0;
-    for (Index i = begin; i < end; ++i) {
-      const int one = x[i] == T(1);
-      others += 1 - one - static_cast<int>(x[i] == T(0));
-      found += one;
+  const Array x = without_repeats(given);
+  NumbersFound found;
+  if (x.numel() == 0) return found;
+  const Loops<1> loops(x.shape(), {x.strides()});
+  const Index n = loops.run(), step = loops.run_stride(0);
+  const auto read_run = [&]<class T>(const T* run) {
+    for (Index begin = 0; begin < n && !found.others; begin += kBlock) {
+      const Index end = std::min(n, begin + kBlock);
+      Index zeros = 0, ones = 0;
+      for (Index i = begin; i < end; ++i) {
+        zeros += static_cast<Index>(run[i * step] == T(0));
+        ones += static_cast<Index>(run[i * step] == T(1));
+      }
+      found.zeros |= zeros > 0;
+      found.ones |= ones > 0;
+      found.others = zeros + ones < end - begin;
     }
-    if (others > 0) return false;
-    ones += found;
-  }
-  return ones > 0 && ones < n;
+  };
+  visit_any(x.dtype(), [&]<class T>(T) {
+    for (Index row = 0; row < loops.rows() && !found.others; row += kBlock)
+      loops.each_row(row, std::min(loops.rows(), row + kBlock),
+                     [&](const std::array<Index, 1>& at) { read_run(x.first_as<T>() + at[0]); });
+  });
+  return found;
 }
 
 }  // namespace
 
 ops::Causal causal_from(py::handle value, const char* operation) {
-  if (PyBool_Check(value.ptr()) != 0) return value.cast<bool>() ? ops::Causal::upper_left : ops::Causal::none;
+  if (PyBool_Check(value.ptr()) != 0)
+    return value.is(py::handle(Py_True)) ? ops::Causal::upper_left : ops::Causal::none;
   if (py::isinstance<py::str>(value)) {
     const auto name = value.cast<std::string>();
     if (name == "upper_left") return ops::Causal::upper_left;
     if (name == "lower_right") return ops::Causal::lower_right;
     fail_value(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", described(value));
   }
+  if (py::isinstance(value, numpy().attr("bool_")))
+    return causal_from(py::bool_(py::reinterpret_borrow<py::object>(value)), operation);
   fail_type(operation, ": is_causal must be False, True, \"upper_left\" or \"lower_right\"; got ", described(value));
 }
 
 std::optional<std::pair<Index, Index>> window_from(py::handle value, const char* operation) {
   if (value.is_none()) return {};
-  const Shape sides = PyIndex_Check(value.ptr()) != 0 ? Shape{} : shape_from(value, operation, "window");
+  const bool alone = PyIndex_Check(value.ptr()) != 0 || (is_tensor(value) && value.cast<Tensor>().rank() == 0);
+  const Shape sides = alone ? Shape{} : shape_from(value, operation, "window");
   if (sides.rank() != 2)
     fail_value(operation, ": window must be (left, right), the keys that a query sees before and behind itself; got ",
                described(value));
@@ -80,17 +99,23 @@ Index count_of(const Tensor& keys) { return !keys.defined() || keys.rank() < 2 ?
 
 void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys) {
   const Tensor& mask = mask_spec.attn_mask;
-  const Array& valid_lens = mask_spec.valid_lens;
-  if (mask.defined() && is_floating(mask.dtype()) && !mask.requires_grad() &&
-      visit_floating(mask.dtype(), [&]<class T>(T) { return zeros_and_ones(mask.ptr<T>(), mask.numel()); }))
-    warn_caller(std::string(operation) +
-                ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
-                "nothing; pass a boolean mask (True = may attend) to exclude");
-  if (keys != 1 && valid_lens.defined() && valid_lens.rank() == 2 &&
-      zeros_and_ones(valid_lens.data<std::int64_t>(), valid_lens.numel()))
-    warn_caller(std::string(operation) + ": " + mask_spec.names.valid_lens +
-                " counts keys, and this array of two axes holds only 0 and 1, as a mask of padding "
-                "does; pass the mask as a boolean one, or the number of real keys per item");
+  if (mask_spec.has_bias() && !mask.requires_grad())
+    if (const NumbersFound found = zeros_and_ones(mask.data()); found.zeros && found.ones && !found.others)
+      warn_caller(std::string(operation) +
+                  ": a float mask is added to the scores, and this one holds only 0 and 1, so it excludes "
+                  "nothing; pass a boolean mask (True = may attend) to exclude");
+  if (mask_spec.valid_lens.defined())
+    warn_of_mask_as_lengths(operation, mask_spec.names.valid_lens, mask_spec.valid_lens, keys);
+}
+
+void warn_of_mask_as_lengths(const char* operation, const char* name, const Array& lengths, Index keys) {
+  if (keys == 1 || lengths.rank() != 2) return;
+  const NumbersFound found = zeros_and_ones(lengths);
+  // A batch without padding has a mask of ones, as long as its sentences.
+  if (found.others || !found.ones || (!found.zeros && lengths.dim(1) != keys)) return;
+  warn_caller(text(operation, ": ", name,
+                   " counts keys, and this array of two axes holds only 0 and 1, as a mask of padding does; pass the "
+                   "mask as a boolean one, or the number of real keys per item"));
 }
 
 ops::ImageOptions image_from(py::handle image) {

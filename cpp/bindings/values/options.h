@@ -17,10 +17,13 @@ std::optional<std::pair<Index, Index>> window_from(py::handle value, const char*
 void check_constant(py::handle value, const char* operation, const char* name, const char* advice = "");
 std::optional<double> number_from(py::handle value, const char* operation, const char* name);
 double required_number_from(py::handle value, const char* operation, const char* name);
-// Warns (UserWarning) of a float mask in which only 0 and 1 occur, both of them, and of such valid_lens (B, Lq): most
-// likely a boolean mask was meant. A mask that takes a gradient is a learned bias and is left alone, and so are lengths
-// where there is one key: they can be nothing but 0 and 1. Either may be undefined.
+// Warns (UserWarning) of a float mask in which only 0 and 1 occur, both of them, as most likely a boolean one was
+// meant, and of lengths that are a mask. A mask that takes a gradient is a learned bias and is left alone. Either may
+// be undefined.
 void warn_of_swapped(const char* operation, const ops::MaskSpec& mask_spec, Index keys);
+// Warns of lengths (B, Lq) that hold 0 and 1 alone: both, or ones where there are as many queries as keys. Not where
+// there is one key: they can be nothing else.
+void warn_of_mask_as_lengths(const char* operation, const char* name, const Array& lengths, Index keys);
 // How many keys (..., Lk, D) holds; undefined, or of any other shape, which an error will name, none.
 Index count_of(const Tensor& keys);
 // (height, width, rows, columns, largest) of an image of weights.

@@ -43,6 +43,9 @@ Array shorter(const Array& lengths, const Array& others) {
   return binary(Binary::minimum, Tensor(lengths), each).data();
 }
 
+// Whether the numbers along the last axis adjoin.
+bool has_rows(const Array& x) { return x.is_packed() || x.rank() == 0 || x.dim(-1) == 1 || x.strides().back() == 1; }
+
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
 Shape checked_mask(const char* op, const char* name, const Shape& given, const Geometry& g) {
   const Shape shape = g.packed ? lifted(given, g) : given;
@@ -62,7 +65,7 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (o.causal == Causal::lower_right) options.causal = Causal::upper_left;
   held_ = {packed(q), packed(k), v.defined() ? packed(v) : v};
   const Array lengths = take_source();
-  take_masks();
+  take_masks(gives_gradients);
   take_arrays(lengths);
 
   take_formula();
@@ -107,13 +110,17 @@ template <class T> Array Arguments<T>::take_source() {
   return bound.valid_lens;
 }
 
-template <class T> void Arguments<T>::take_masks() {
+template <class T> void Arguments<T>::take_masks(bool gives_gradients) {
   AttentionOptions& o = options;
   if (Tensor& mask = o.attn_mask; mask.defined()) {
     check_mask_dtype(o.operation, o.names.attn_mask, mask.dtype());
     const Shape shape = checked_mask(o.operation, o.names.attn_mask, mask.shape(), geometry);
     if (shape != mask.shape()) mask = reshape(mask, shape);
-    mask = o.has_bias() ? packed_as(mask, dtype_v<T>) : packed(mask);
+    // A mask without a gradient is read where it is.
+    const bool by_strides = !gives_gradients && !wants_gradient({mask});
+    if (by_strides) mask = Tensor(without_repeats(mask.data()));
+    const DType dtype = o.has_bias() ? dtype_v<T> : DType::boolean;
+    if (!by_strides || !has_rows(mask.data()) || mask.dtype() != dtype) mask = packed_as(mask, dtype);
   }
   kernels::DropoutOptions& dropout = problem_.dropout;
   if (o.dropout_keep.defined()) {
@@ -157,7 +164,10 @@ template <class T> void Arguments<T>::take_formula() {
   const auto formula = with_options(o, geometry, dtype_v<T>);
   if (o.has_bias()) {
     const auto& kinds = formula->program->graph().leaves;
-    bias_ = {kinds.size() - (kinds.back().type == NumberType::integer ? 2 : 1), o.attn_mask.shape()};
+    const bool is_table = kinds.back().type == NumberType::integer;  // of its rows
+    const Shape& shape = o.attn_mask.shape();
+    bias_ = is_table ? Bias{kinds.size() - 2, places_of(o.attn_mask.data())}
+                     : Bias{kinds.size() - 1, {shape, row_major(shape)}};
     o.attn_mask = excludes_first ? not_excluded(o.attn_mask) : Tensor();
   }
   o.formula = formula;
@@ -180,8 +190,7 @@ template <class T> void Arguments<T>::bind_formula(bool gives_gradients) {
     }
     formula = own;
   }
-  if (bias_)
-    problem_.bias = weights_view<const T>(formula->leaves[bias_->leaf].data().reshaped(bias_->shape), geometry);
+  if (bias_) problem_.bias = weights_view<const T>(formula->leaves[bias_->leaf].data().view(bias_->places), geometry);
   formula_ = std::make_shared<const BoundFormula<T>>(std::move(formula), geometry, options.operation,
                                                      records || gives_gradients, wanted);
   problem_.formula = &formula_->view();

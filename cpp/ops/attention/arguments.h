@@ -33,11 +33,11 @@ template <class T> class Arguments {
   void check_indices() const {
     if (formula_ != nullptr) formula_->check_indices();
   }
-  // A float mask, which the formula adds: its number among the leaves, and its shape, that broadcasts to (B, H, Lq,
-  // Lk).
+  // A float mask, which the formula adds: its number among the leaves, and its places there; its shape broadcasts to
+  // (B, H, Lq, Lk).
   struct Bias {
     std::size_t leaf;
-    Shape shape;
+    Region places;
   };
   const std::optional<Bias>& bias() const { return bias_; }
 
@@ -51,7 +51,7 @@ template <class T> class Arguments {
  private:
   // Binds the formula of a source, whose window narrows the call's; gives its lengths, which may be undefined.
   Array take_source();
-  void take_masks();
+  void take_masks(bool gives_gradients);
   void take_arrays(const Array& lengths);
   void take_formula();
   void bind_formula(bool gives_gradients);

@@ -181,7 +181,7 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
       bias = all[call.kLeaves + leaf] = zeros(call.options.formula->leaves[leaf].shape());
     }
     backward(call, call.problem(), {whole.out, {}, {}, whole.statistics, {}}, {dout, {}, dlse, {}, {}}, all);
-    if (bias.defined()) d.bias = bias.reshaped(call.bias()->shape);
+    if (bias.defined()) d.bias = bias.reshaped(call.bias()->places.shape);
     return d;
   });
 }

@@ -33,7 +33,7 @@ template <class T> AttentionOptions with_inputs(const Arguments<T>& call, const 
   for (std::size_t i = 0; i < formula->leaves.size() && call.kLeaves + i < inputs.size(); ++i)
     if (inputs[call.kLeaves + i].defined()) formula->leaves[i] = inputs[call.kLeaves + i];
   if (const auto& bias = call.bias(); bias && !o.attn_mask.defined())
-    o.attn_mask = reshape(not_excluded(formula->leaves[bias->leaf]), bias->shape);
+    o.attn_mask = not_excluded(Tensor(formula->leaves[bias->leaf].data().view(bias->places)));
   o.formula = std::move(formula);
   return o;
 }
@@ -81,10 +81,8 @@ AttentionOutputs composed_attention(const Tensor& scores, const Tensor& values, 
     if (by_softmax) {
       const Tensor none = scalar_like(s, -std::numeric_limits<double>::infinity());
       y.lse = logsumexp(where(open, s, none), Axes{-1});
-      y.weights = masked_softmax(s, open);
-    } else {
-      y.weights = normalized(o.normalizer, s, open);
     }
+    y.weights = normalized(o.normalizer, s, open);
     if (o.sinks.defined()) y.weights = slice(y.weights, -1, 0, keys);
     if (o.changes != nullptr) y.weights = o.changes->weights(y.weights);
   }

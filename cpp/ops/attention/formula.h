@@ -129,6 +129,9 @@ struct Formula {
 // and those of floats in the dtype. Options as checked; null if nothing changes them.
 std::shared_ptr<const Formula> with_options(const AttentionOptions& options, const PairSizes& sizes, DType dtype);
 
+// Where the numbers of a float mask are in its leaf, which holds all memory from its first number to its last.
+Region places_of(const Array& mask);
+
 // The formula as the kernels of one dtype read it. Floating leaves have that dtype and stay as long as this.
 template <class T> class BoundFormula {
  public:

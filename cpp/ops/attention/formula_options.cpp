@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "autograd/views.h"
 #include "core/in_range.h"
 #include "ops/attention/formula.h"
 #include "ops/ops.h"
@@ -77,7 +78,18 @@ Array negative_distances(const Array& offsets, const PairSizes& n, DType dtype) 
   return y;
 }
 
+// Where the rows of a mask with all four axes begin.
+Array begins_of(const Region& mask) {
+  const Shape shape{mask.shape[0], mask.shape[1], mask.shape[2]};
+  Array y(shape, DType::int64);
+  const Strides strides{mask.strides[0], mask.strides[1], mask.strides[2]};
+  for (Index i = 0; i < y.numel(); ++i) y.data<std::int64_t>()[i] = mask.offset + offset_of(i, shape, strides);
+  return y;
+}
+
 }  // namespace
+
+Region places_of(const Array& mask) { return Span(mask, mask).whole; }
 
 std::shared_ptr<const FormulaProgram> FormulaProgram::behind(const ScoreSteps& steps) const {
   return behind_.of(steps, [&] {
@@ -129,15 +141,14 @@ std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const Pai
     leaf(reshape(by_head, {1, n.heads, by_head.dim(1)}));
   }
   if (!masked) return y;
-  const Index rows = mask.dim(2), keys = mask.dim(3);
   if (steps.mask != LeafLevel::table) {
-    leaf(reshape(o.attn_mask, {mask.dim(0), mask.dim(1), rows * keys}));
+    leaf(reshape(o.attn_mask, {mask.dim(0), mask.dim(1), mask.dim(2) * mask.dim(3)}));
     return y;
   }
-  leaf(reshape(o.attn_mask, mask));
-  Array begins({mask.dim(0), mask.dim(1), rows}, DType::int64);
-  for (Index i = 0; i < begins.numel(); ++i) begins.data<std::int64_t>()[i] = i * keys;
-  leaf(Tensor(begins));
+  const Tensor whole = reshape(o.attn_mask, mask);
+  const Span memory(whole.data(), whole.data());
+  leaf(memory.gapless ? whole : Tensor(whole.data().view({{memory.length}, {1}, -memory.whole.offset})));
+  leaf(Tensor(begins_of(memory.whole)));
   return y;
 }
 

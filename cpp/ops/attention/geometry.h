@@ -45,11 +45,11 @@ Geometry packed_geometry(const char* op, const Shape& q, const Shape& k, Index v
 // The shape of an array that broadcasts to the weights, with the axis of heads where the caller's ranks lack it.
 Shape lifted(Shape shape, const Geometry& g);
 
-// An array that broadcasts to the weights, by its strides.
+// An array that broadcasts to the weights and has the axes of (B, H, Lq, Lk), or their last ones, by its strides.
 template <class T> WeightsView<T> weights_view(const Array& x, const Geometry& g) {
   if (!x.defined()) return {};
-  const Strides s = broadcast_strides(lifted(x.shape(), g), {g.batches, g.heads, g.queries, g.keys});
-  return {numbers<T>(x), s[0], s[1], s[2], s[3]};
+  const Strides s = broadcast_strides(x.shape(), {g.batches, g.heads, g.queries, g.keys}, x.strides());
+  return {x.first_as<std::remove_const_t<T>>(), s[0], s[1], s[2], s[3]};
 }
 
 // `given` is the shape as the caller gave it, where `shape` is that of the array with an axis of heads put in.

@@ -57,6 +57,11 @@ def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) ->
     TypeError
         If the lengths are not integers.
 
+    Warns
+    -----
+    UserWarning
+        If lengths (B, Lq) hold 0 and 1 alone, as a mask of padding does: both, or ones where Lq is `max_len`.
+
     Examples
     --------
     >>> qkv.masks.lengths([1, 2], 3).astype(int)
@@ -70,6 +75,7 @@ def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) ->
             f"lengths: valid_lens must be (B,) or (B, Lq) because each has a row; got {lens.shape}"
         )
     _check_lengths("lengths", "valid_lens", lens, size)
+    _core.warn_of_mask_as_lengths("lengths", "valid_lens", lens, size)
     mask: Mask = np.arange(size) < lens[..., None]
     if heads_axis:
         return mask[:, None, None] if lens.ndim == 1 else mask[:, None]
