@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/doubles.h"
 #include "kernels/simd/family.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
@@ -12,27 +13,6 @@ namespace {
 
 // Keys per step, so that what a step writes for the next is read from the first cache.
 constexpr Index kBlock = 512;
-
-// As many numbers of T as a vector holds doubles, which they are computed in: the `count` first of p, then zeros.
-constexpr Index kWide = kLanes<double>;
-template <class T> struct Narrow {
-  typedef T Values __attribute__((vector_size(kWide * sizeof(T))));
-};
-
-template <class T> inline Vec<double> wide(const T* p, Index count) {
-  typename Narrow<T>::Values v = {};
-  if (count == kWide) __builtin_memcpy(&v, p, sizeof v);
-  else
-    for (Index i = 0; i < count; ++i) v[i] = p[i];
-  return __builtin_convertvector(v, Vec<double>);
-}
-
-template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
-  const auto v = __builtin_convertvector(wide_values, typename Narrow<T>::Values);
-  if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
-  else
-    for (Index i = 0; i < count; ++i) p[i] = v[i];
-}
 
 // The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
 template <class F> inline double sum_wide(Index n, F f) {

@@ -13,6 +13,7 @@
 #include "kernels/activation.h"
 #include "kernels/additive.h"
 #include "kernels/attention/problem.h"
+#include "kernels/distances.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/kernel_pooling.h"
@@ -20,11 +21,13 @@
 #include "kernels/matmul/gemv.h"
 #include "kernels/matmul/packed_bfloat16.h"
 #include "kernels/matmul/packed_product.h"
+#include "kernels/moments.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/recurrent.h"
 #include "kernels/reduce.h"
 #include "kernels/rotary.h"
+#include "kernels/scan.h"
 #include "kernels/softmax.h"
 #include "kernels/weighted_values.h"
 
@@ -35,10 +38,12 @@ template <class T> struct Kernels {
   Additive<T> additive;               // scores of additive attention
   Activations<T> activation;          // relu, gelu, tanh, sigmoid
   Attention<T> attention;             // scaled dot-product attention, fused
+  Distances<T> distances;             // distances of an order
   Dropout<T> dropout;                 // with a given mask
   Gemv<T> gemv;                       // products of a matrix and a vector
   KernelPooling<T> kernel_pooling;    // Nadaraya-Watson
   Layout<T> layout;                   // transposes
+  Moments<T> moments;                 // means and squared distances from them
   Norm<T> norm;                       // layer and root-mean-square normalisation
   Optimizers<T> optimizer;            // steps of SGD and Adam
   PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights
@@ -46,6 +51,7 @@ template <class T> struct Kernels {
   Recurrent<T> recurrent;             // steps of gated recurrent units
   Reduce<T> reduce;                   // sums, products, extremes of rows and columns
   Rotary<T> rotary;                   // rotation of pairs of features
+  Scan<T> scan;                       // running sums, products and linear recurrences
   Softmax<T> softmax;                 // softmax, log-softmax and the loss on them
   WeightedValues<T> weighted_values;  // dropout of attention weights
 };

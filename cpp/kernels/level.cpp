@@ -11,10 +11,12 @@ template <class T> void fill(Kernels<T>& table) {
   take(table.additive);
   take(table.activation);
   take(table.attention);
+  take(table.distances);
   take(table.dropout);
   take(table.gemv);
   take(table.kernel_pooling);
   take(table.layout);
+  take(table.moments);
   take(table.norm);
   take(table.optimizer);
   take(table.packed_bfloat16);
@@ -22,6 +24,7 @@ template <class T> void fill(Kernels<T>& table) {
   take(table.recurrent);
   take(table.reduce);
   take(table.rotary);
+  take(table.scan);
   take(table.softmax);
   take(table.weighted_values);
 }

@@ -52,6 +52,7 @@ Shape broadcast_or_fail(const char* operation, const Shape& a, const Shape& b) {
 }
 
 Index checked_axis(const char* operation, Index axis, Index rank) {
+  if (rank == 0) fail_value(operation, ": axis must be None because a number has no axes; got axis ", axis);
   if (axis < -rank || axis >= rank)
     fail_value(operation, ": axis must be from ", -rank, " to ", rank - 1, " because the array has ", rank,
                " axes; got ", axis);

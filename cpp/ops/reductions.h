@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/batch_invariance.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -27,6 +28,13 @@ ReducedAxes reduced_axes(const char* operation, const Shape& shape, const std::o
 Array rows_of(const Array& x, const ReducedAxes& r);
 // The same back: rows, which have as many numbers as x had, in the order of x's axes.
 Array from_rows(const Array& rows, const ReducedAxes& r, const Shape& shape);
+
+// An axis of an array: `outer` times n numbers, each `inner` numbers behind the one before.
+struct StridedLoop {
+  Index outer, n, inner;
+  StridedLoop(const Shape& shape, Index axis)
+      : outer(shape.product(0, axis)), n(shape.dim(axis)), inner(shape.product(axis + 1, shape.rank())) {}
+};
 
 // The last run of neighbouring axes to be reduced, as the middle axis of (outer, n, inner).
 struct Run {
@@ -77,8 +85,102 @@ void each_line(Y* to, const X* from, const Run& run, Rows rows, Columns columns)
   });
 }
 
+// One long row in pieces for the pool: part(piece of x, length) of each, in order, and the whole of them.
+constexpr Index kPiece = 1 << 15;
+inline bool is_long_row(const ReducedAxes& p) { return p.rows == 1 && p.length > kPiece; }
+
+template <class Part> void each_piece(const Array& x, Part part) {
+  visit_floating(x.dtype(), [&]<class T>(T) {
+    parallel_for(0, x.numel(), kPiece, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; i += kPiece) part(i / kPiece, x.data<T>() + i, std::min(kPiece, end - i));
+    });
+  });
+}
+
+inline std::size_t pieces_of(const Array& x) { return static_cast<std::size_t>((x.numel() + kPiece - 1) / kPiece); }
+
+// Whether items of the first axis, which is kept, must be reduced as they would be if there were more of them.
+inline bool keeps_items_alike(const ReducedAxes& p) {
+  return batch_invariant() && !p.reduced.empty() && !p.reduced.front();
+}
+
+inline Index pieces_of_row(const ReducedAxes& p) { return std::max<Index>(1, (p.length + kPiece - 1) / kPiece); }
+
+// y = n numbers of a region of memory from number `at` on, in order.
+template <class T> void copy_run(T* y, const T* first, const Region& region, Index at, Index n) {
+  const Loops<1> loops(region.shape, {region.strides});
+  const Index run = loops.run(), step = loops.run_stride(0);
+  Index skipped = at % run;
+  loops.each_row(at / run, (at + n + run - 1) / run, [&](const std::array<Index, 1>& start) {
+    const T* from = first + start[0] + skipped * step;
+    const Index count = std::min(run - skipped, n);
+    if (step == 1) std::copy_n(from, count, y);
+    else
+      for (Index i = 0; i < count; ++i) y[i] = from[i * step];
+    y += count;
+    n -= count;
+    skipped = 0;
+  });
+}
+
+// Whether x has more numbers than the memory that it is read from, as broadcast and unfolded views have: reductions
+// read them by pieces, and copy none.
+inline bool repeats_numbers(const Array& x) {
+  if (x.is_packed()) return false;
+  const Strides strides = x.strides();
+  Index span = 1;
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) span += (x.shape()[axis] - 1) * std::abs(strides[axis]);
+  return x.numel() > span;
+}
+
+// Floating numbers, packed but where they repeat.
+inline Tensor unrepeated(const Tensor& x) {
+  return is_floating(x.dtype()) && repeats_numbers(x.data()) ? x : floating(x);
+}
+
+// The rows of such an array, with the reduced axes last: part(its number in the row, row, count, numbers, n) for
+// `count` whole rows of n numbers, or for n numbers of one long row.
+template <class Part> void each_repeated(const Array& x, const ReducedAxes& p, Part part) {
+  const Strides own = x.strides();
+  Region region;
+  for (const Index axis : p.order) {
+    region.shape.push_back(x.shape().dim(axis));
+    region.strides.push_back(own[static_cast<std::size_t>(axis)]);
+  }
+  const Index pieces = pieces_of_row(p), length = std::min(p.length, kPiece),
+              together = std::max<Index>(1, kPiece / length);
+  visit_floating(x.dtype(), [&]<class T>(T) {
+    const T* first = x.first_as<T>();
+    parallel_for(0, p.rows * pieces, pieces > 1 ? 1 : together, [&](Index begin, Index end) {
+      std::vector<T> numbers(static_cast<std::size_t>(together * length));
+      for (Index at = begin, count; at < end; at += count) {
+        const Index row = at / pieces, from = at % pieces * kPiece;
+        count = pieces > 1 ? 1 : std::min(together, end - at);
+        const Index n = std::min(length, p.length - from);
+        copy_run(numbers.data(), first, region, row * p.length + from, count * n);
+        part(at % pieces, row, count, numbers.data(), n);
+      }
+    });
+  });
+}
+
+// By kernels of rows: parts of long rows are reduced as rows are.
+template <class Choose> Array reduced_repeated(const Array& x, const ReducedAxes& p, Choose choose) {
+  const Index pieces = pieces_of_row(p);
+  const Array parts({p.rows, pieces}, x.dtype()), y(p.result, x.dtype());
+  each_repeated(x, p, [&]<class T>(Index piece, Index row, Index count, const T* numbers, Index n) {
+    choose(kernels::kernels<T>()).first(parts.data<T>() + row * pieces + piece, numbers, count, n);
+  });
+  if (pieces == 1) return parts.reshaped(p.result);
+  visit_floating(x.dtype(), [&]<class T>(T) {
+    choose(kernels::kernels<T>()).first(y.data<T>(), parts.data<T>(), p.rows, pieces);
+  });
+  return y;
+}
+
 // By the two kernels that `choose` takes from the table, of rows and of columns.
 template <class Choose> Array reduced(const Array& input, const ReducedAxes& p, Choose choose) {
+  if (repeats_numbers(input)) return reduced_repeated(input, p, choose);
   return by_runs(input, p, [&](const Array& x, const Run& run, const Shape& shape) {
     Array y(shape, x.dtype());
     visit_floating(x.dtype(), [&]<class T>(T) {

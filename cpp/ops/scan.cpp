@@ -1,7 +1,7 @@
 // Along an axis, from entry to entry: running sums and products, linear recurrences.
-#include "core/parallel.h"
-#include "kernels/kernels.h"
-#include "ops/ops.h"
+#include <functional>
+
+#include "ops/reductions.h"
 
 namespace qkv::ops {
 
@@ -10,73 +10,38 @@ namespace {
 // Numbers between two looks whether to stop, some 0.1 ms.
 constexpr Index kNumbersBetweenChecks = Index{1} << 18;
 
-// y (outer, n, inner): running sums of x along n. U is T, or unsigned where sums of integers wrap.
-template <class T, class U> void running_sums(T* y, const T* x, Index outer, Index n, Index inner, bool backwards) {
-  const Index step = backwards ? -inner : inner,
-              between = std::max<Index>(1, kNumbersBetweenChecks / std::max<Index>(inner, 1));
-  parallel_for(0, n == 0 ? 0 : outer, grain_for(n * inner), [=](Index begin, Index end) {
+// y (outer, n, inner) along n: the first entry is that of x, and run(before, at, step, rows, width) makes those that
+// follow, `width` columns of them from number `at` on; `before` holds what it has made of each so far, in type U.
+template <class U, class T, class Run>
+void along_axis(T* y, const T* x, const StridedLoop& a, bool backwards, Run run) {
+  constexpr Index kColumns = 1024;
+  const Index blocks = (a.inner + kColumns - 1) / kColumns, step = backwards ? -a.inner : a.inner;
+  const Index cost = a.n * std::min(a.inner, kColumns);
+  parallel_for(0, a.n == 0 ? 0 : a.outer * blocks, grain_for(cost), [=](Index begin, Index end) {
+    U before[kColumns];
     for (Index i = begin; i < end; ++i) {
-      const Index first = (i * n + (backwards ? n - 1 : 0)) * inner;
-      const T* from = x + first;
-      T* to = y + first;
-      if (inner == 1) {  // the sum stays in a register
-        U total = static_cast<U>(from[0]);
-        to[0] = from[0];
-        for (Index k = 1; k < n;) {
-          for (const Index stop = std::min(n, k + kNumbersBetweenChecks); k < stop; ++k)
-            to[k * step] = static_cast<T>(total += static_cast<U>(from[k * step]));
-          throw_if_interrupted();
-        }
-        continue;
-      }
-      std::copy_n(from, inner, to);
-      for (Index k = 1; k < n; ++k) {
-        if (k % between == 0) throw_if_interrupted();
-        from += step;
-        to += step;
-        if constexpr (std::is_same_v<T, U>)
-          kernels::kernels<T>().elementwise.binary(Binary::add, to, to - step, 1, from, 1, inner);
-        else
-          for (Index j = 0; j < inner; ++j)
-            to[j] = static_cast<T>(static_cast<U>(to[j - step]) + static_cast<U>(from[j]));
+      const Index column = i % blocks * kColumns, width = std::min(kColumns, a.inner - column);
+      Index at = (i / blocks * a.n + (backwards ? a.n - 1 : 0)) * a.inner + column;
+      for (Index j = 0; j < width; ++j) before[j] = static_cast<U>(y[at + j] = x[at + j]);
+      for (Index left = a.n - 1, rows; left > 0; left -= rows, at += rows * step) {
+        rows = std::min(left, std::max<Index>(1, kNumbersBetweenChecks / width));
+        throw_if_interrupted();
+        run(before, at + step, step, rows, width);
       }
     }
   });
 }
 
-// y (outer, n, inner): running products of x along n.
-template <class T> void running_products(T* y, const T* x, Index outer, Index n, Index inner) {
-  using U = std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>;
-  parallel_for(0, n == 0 ? 0 : outer, grain_for(n * inner), [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const T* from = x + i * n * inner;
-      T* to = y + i * n * inner;
-      throw_if_interrupted();
-      if (inner == 1) {  // the product stays in a register
-        U total{1};
-        for (Index k = 0; k < n; ++k) to[k] = static_cast<T>(total *= static_cast<U>(from[k]));
-        continue;
-      }
-      std::copy_n(from, inner, to);
-      for (Index k = inner; k < n * inner; ++k)
-        to[k] = static_cast<T>(static_cast<U>(to[k - inner]) * static_cast<U>(from[k]));
-    }
-  });
-}
-
-// y (outer, n, inner): y = a + b y of the entry before along n, or behind.
-template <class T> void scanned(T* y, const T* a, const T* b, Index outer, Index n, Index inner, bool backwards) {
-  const Index step = backwards ? -inner : inner;
-  parallel_for(0, n == 0 ? 0 : outer, grain_for(n * inner), [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      Index at = (i * n + (backwards ? n - 1 : 0)) * inner;
-      std::copy_n(a + at, inner, y + at);
-      throw_if_interrupted();
-      for (Index k = 1; k < n; ++k) {
-        at += step;
-        for (Index j = at; j < at + inner; ++j) y[j] = a[j] + b[j] * y[j - step];
-      }
-    }
+// The same of whole numbers, which wrap: f(before, x) gives the next.
+template <class F> void along_integers(const Array& y, const Array& x, const StridedLoop& a, bool backwards, F f) {
+  using I = std::int64_t;
+  using U = std::uint64_t;
+  I* to = y.data<I>();
+  const I* from = x.data<I>();
+  along_axis<U>(to, from, a, backwards, [=](U* before, Index at, Index step, Index rows, Index width) {
+    for (; rows > 0; --rows, at += step)
+      for (Index j = 0; j < width; ++j)
+        to[at + j] = static_cast<I>(before[j] = f(before[j], static_cast<U>(from[at + j])));
   });
 }
 
@@ -95,15 +60,19 @@ Tensor shifted(const Tensor& x, Index axis, bool backwards, double value) {
 Tensor cumulative_sum(const Tensor& x, Index axis, bool backwards) {
   axis = checked_axis("cumsum", axis, x.rank());
   const Array numbers = x.dtype() == DType::boolean ? packed(x.data()).cast(DType::int64) : packed(x.data());
-  const Index outer = x.shape().product(0, axis), n = x.dim(axis), inner = x.shape().product(axis + 1, x.rank());
+  const StridedLoop along(x.shape(), axis);
   Array y(x.shape(), numbers.dtype());
   if (numbers.dtype() == DType::int64) {
-    using I = std::int64_t;
-    running_sums<I, std::uint64_t>(y.data<I>(), numbers.data<I>(), outer, n, inner, backwards);
+    along_integers(y, numbers, along, backwards, std::plus<>());
     return Tensor(std::move(y));
   }
-  visit_floating(y.dtype(),
-                 [&]<class T>(T) { running_sums<T, T>(y.data<T>(), numbers.data<T>(), outer, n, inner, backwards); });
+  visit_floating(y.dtype(), [&]<class T>(T) {
+    T* to = y.data<T>();
+    const T* from = numbers.data<T>();
+    along_axis<double>(to, from, along, backwards, [=](double* before, Index at, Index step, Index rows, Index width) {
+      kernels::kernels<T>().scan.sums(to + at, before, from + at, step, rows, width);
+    });
+  });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [axis, backwards](const Tensor& dy, TensorGradients& dx) {
     dx.add(0, cumulative_sum(dy, axis, !backwards));
@@ -116,10 +85,15 @@ Tensor linear_scan(const Tensor& first, const Tensor& second, Index axis, bool b
   if (a.shape() != b.shape() || a.dtype() != b.dtype())
     fail_value("linear_scan: a and b must be of one shape and dtype; got ", a.shape(), " of ", a.dtype(), " and ",
                b.shape(), " of ", b.dtype());
-  const Index outer = a.shape().product(0, axis), n = a.dim(axis), inner = a.shape().product(axis + 1, a.rank());
   Array y(a.shape(), a.dtype());
-  visit_floating(y.dtype(),
-                 [&]<class T>(T) { scanned(y.data<T>(), a.ptr<T>(), b.ptr<T>(), outer, n, inner, backwards); });
+  visit_floating(y.dtype(), [&]<class T>(T) {
+    T* to = y.data<T>();
+    const T *added = a.ptr<T>(), *factor = b.ptr<T>();
+    along_axis<double>(to, added, StridedLoop(a.shape(), axis), backwards,
+                       [=](double* before, Index at, Index step, Index rows, Index width) {
+                         kernels::kernels<T>().scan.linear(to + at, before, added + at, factor + at, step, rows, width);
+                       });
+  });
   if (!wants_gradient({a, b})) return Tensor(std::move(y));
   return record(std::move(y), {a, b},
                 [b = Saved(b), y = Saved(y), axis, backwards](const Tensor& dy, TensorGradients& dx) {
@@ -132,10 +106,18 @@ Tensor linear_scan(const Tensor& first, const Tensor& second, Index axis, bool b
 Tensor cumulative_product(const Tensor& given, Index axis) {
   const Tensor x = packed(given.dtype() == DType::boolean ? cast(given, DType::int64) : given);
   axis = checked_axis("cumprod", axis, x.rank());
-  const Index outer = x.shape().product(0, axis), n = x.dim(axis), inner = x.shape().product(axis + 1, x.rank());
+  const StridedLoop along(x.shape(), axis);
   Array y(x.shape(), x.dtype());
-  visit_any(y.dtype(), [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, bool>) running_products(y.data<T>(), x.ptr<T>(), outer, n, inner);
+  if (y.dtype() == DType::int64) {
+    along_integers(y, x.data(), along, false, std::multiplies<>());
+    return Tensor(std::move(y));
+  }
+  visit_floating(y.dtype(), [&]<class T>(T) {
+    T* to = y.data<T>();
+    const T* from = x.ptr<T>();
+    along_axis<double>(to, from, along, false, [=](double* before, Index at, Index step, Index rows, Index width) {
+      kernels::kernels<T>().scan.products(to + at, before, from + at, step, rows, width);
+    });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   // What flows to entry i: dy[i] + x[i + 1] (dy[i + 1] + ...); no division, so that zeros are entries like others.

@@ -2,19 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/parallel.h"
-#include "kernels/kernels.h"
-#include "ops/ops.h"
+#include "ops/reductions.h"
 
 namespace qkv::ops {
 namespace {
-
-// An axis of an array: `outer` times n numbers, each `inner` numbers behind the one before.
-struct StridedLoop {
-  Index outer, n, inner;
-  StridedLoop(const Shape& shape, Index axis)
-      : outer(shape.product(0, axis)), n(shape.dim(axis)), inner(shape.product(axis + 1, shape.rank())) {}
-};
 
 void check_temperature(const char* operation, double temperature, DType dtype) {
   if (!(temperature > 0))
@@ -42,6 +33,8 @@ template <class Rows, class Columns> void for_each_line(const StridedLoop& a, Ro
 }
 
 Tensor normalised(const char* operation, bool logarithm, const Tensor& input, Index axis, double temperature) {
+  if (input.rank() == 0)  // one number, as a row of one
+    return reshape(normalised(operation, logarithm, reshape(input, {1}), axis, temperature), {});
   const Tensor x = floating(input);
   check_temperature(operation, temperature, x.dtype());
   axis = checked_axis(operation, axis, x.rank());
@@ -107,6 +100,7 @@ Tensor log_softmax(const Tensor& x, Index axis, double temperature) {
 }
 
 Tensor softmax_jacobian(const Tensor& x) {
+  checked_axis("softmax", -1, x.rank());
   const Tensor p = softmax(x, -1, 1.0);  // (..., n)
   const Index n = p.dim(-1);
   Shape column = p.shape(), row = p.shape();

@@ -1,0 +1,29 @@
+// Numbers of either type that are computed in double.
+#pragma once
+
+#include "kernels/simd/simd.h"
+
+namespace qkv::kernels::QKV_ISA {
+
+// As many numbers of T as a vector holds doubles, which they are computed in: the `count` first of p, then zeros.
+constexpr Index kWide = kLanes<double>;
+template <class T> struct Narrow {
+  typedef T Values __attribute__((vector_size(kWide * sizeof(T))));
+};
+
+template <class T> inline Vec<double> wide(const T* p, Index count) {
+  typename Narrow<T>::Values v = {};
+  if (count == kWide) __builtin_memcpy(&v, p, sizeof v);
+  else
+    for (Index i = 0; i < count; ++i) v[i] = p[i];
+  return __builtin_convertvector(v, Vec<double>);
+}
+
+template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
+  const auto v = __builtin_convertvector(wide_values, typename Narrow<T>::Values);
+  if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
+  else
+    for (Index i = 0; i < count; ++i) p[i] = v[i];
+}
+
+}  // namespace qkv::kernels::QKV_ISA
