@@ -178,6 +178,13 @@ FUSED = {
     "softmax_jacobian": (lambda x: qkv.softmax_jacobian(x), A),
     "prod": (lambda a: (a * a).prod(axis=1, keepdims=True) * a, A),
     "normalize": (lambda x: qkv.normalize(x), A),
+    "vector_norm": (lambda x: np.linalg.norm(x * x, axis=1), A),
+    "norm of another order": (lambda x: np.linalg.norm(x * x, 3, axis=1), A),
+    "distances of an order": (
+        lambda x, y: _core.scaled_distances(x, y, 1.0, None, 3.0),
+        normal(2, 3, 5),
+        normal(2, 7, 5),
+    ),
     "layer norm": (lambda x, w, b: _core.layer_norm(x, w, b, (5,), 1e-5), A, POSITIVE[0], B[0]),
     "layer norm of a sum": (
         lambda x, y, w, b: _core.add_layer_norm(x, y, w, b, (5,), 1e-5),

@@ -126,7 +126,7 @@ CALLED = {
     "dropout": "dropout_with_mask",
     "binary_cross_entropy": "binary_cross_entropy_with_logits",
     "kl_divergence": "kl_div",
-    "safe_sqrt": "std",
+    "safe_sqrt": "scaled_distances",
     "weighted_values": "additive with dropout",
 }
 # Functions that record nothing, with the reason.

@@ -35,13 +35,24 @@ template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& s
   if (spread < 0) spread = 0;
 }
 
-// The same where the squares leave the range of T.
-template <class T> void wide_moments(const T* x, Index n, double& mean, double& spread) {
-  double sum = 0, squares = 0;
-  for (Index j = 0; j < n; ++j) sum += static_cast<double>(x[j]);
-  mean = sum / static_cast<double>(n);
-  for (Index j = 0; j < n; ++j) squares += (static_cast<double>(x[j]) - mean) * (static_cast<double>(x[j]) - mean);
-  spread = squares / static_cast<double>(n);
+// Whether squares of numbers of T, whose mean is this, neither left its range nor lost digits.
+template <class T> bool in_range(T square) {
+  constexpr T least = sizeof(T) == sizeof(float) ? T(1e-30) : T(1e-280);
+  return square > least && finite(square);
+}
+
+// The mean, or 0, and 1 / sqrt(spread + eps) in double, of numbers that a power of two has divided.
+template <class T> double wide_factor(const T* x, Index n, bool centred, double eps, double& mean) {
+  double largest = 0, sum = 0, squares = 0;
+  for (Index j = 0; j < n; ++j)
+    if (const double size = fabs(static_cast<double>(x[j])); size > largest) largest = size;
+  const int power = largest > 0 && finite(largest) ? ilogb(largest) : 0;
+  const auto number = [=](Index j) { return scalbn(static_cast<double>(x[j]), -power); };
+  for (Index j = 0; centred && j < n; ++j) sum += number(j);
+  const double middle = sum / static_cast<double>(n);
+  for (Index j = 0; j < n; ++j) squares += (number(j) - middle) * (number(j) - middle);
+  mean = scalbn(middle, power);
+  return 1 / hypot(scalbn(sqrt(squares / static_cast<double>(n)), power), sqrt(eps));
 }
 
 // y = (x - centre - shift) * factor * weight + bias.
@@ -64,12 +75,11 @@ template <class T> void layer_row(T* y, T* statistics, const T* x, const T* weig
   T centre, shift, spread;
   moments(y, x, n, centre, shift, spread);
   T factor = 1 / static_cast<T>(sqrt(spread + eps));
-  if (!finite(spread)) {
-    double mean, wide_spread;
-    wide_moments(x, n, mean, wide_spread);
+  if (!in_range(spread + eps)) {
+    double mean;
+    factor = static_cast<T>(wide_factor(x, n, true, static_cast<double>(eps), mean));
     centre = static_cast<T>(mean);
     shift = static_cast<T>(mean - static_cast<double>(centre));
-    factor = static_cast<T>(1 / sqrt(wide_spread + static_cast<double>(eps)));
   }
   statistics[0] = centre;
   statistics[1] = shift;
@@ -192,10 +202,9 @@ template <class T> void rms_forward(T* y, T* statistics, const T* x, const T* we
                                     }) /
                      static_cast<T>(n);
     T factor = 1 / static_cast<T>(sqrt(square + eps));
-    if (!finite(square)) {
-      double squares = 0;
-      for (Index j = 0; j < n; ++j) squares += static_cast<double>(x[j]) * static_cast<double>(x[j]);
-      factor = static_cast<T>(1 / sqrt(squares / static_cast<double>(n) + static_cast<double>(eps)));
+    if (!in_range(square + eps)) {
+      double mean;
+      factor = static_cast<T>(wide_factor(x, n, false, static_cast<double>(eps), mean));
     }
     statistics[i] = factor;
     const Vec<T> f = splat<T>(factor);

@@ -3,11 +3,15 @@
 namespace qkv::ops {
 namespace {
 
-// Squared distances (B, Lq, Lk); 0 where not allowed, whatever stands there.
-Tensor squared_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
+// Differences (B, Lq, Lk, D); 0 where not allowed, whatever stands there.
+Tensor differences(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
   const Index B = queries.dim(0), Lq = queries.dim(1), Lk = keys.dim(1), D = queries.dim(2);
   const Tensor difference = subtract(reshape(queries, {B, Lq, 1, D}), reshape(keys, {B, 1, Lk, D}));
-  const Tensor kept = where(reshape(allowed, {B, Lq, Lk, 1}), difference, scalar_like(queries, 0));
+  return where(reshape(allowed, {B, Lq, Lk, 1}), difference, scalar_like(queries, 0));
+}
+
+Tensor squared_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
+  const Tensor kept = differences(queries, keys, allowed);
   return sum(multiply(kept, kept), Axes{3});
 }
 
@@ -19,8 +23,11 @@ Tensor falling(const Tensor& x) {
 
 }  // namespace
 
-Tensor composed_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
-  return where(allowed, safe_sqrt(squared_distances(queries, keys, allowed)), scalar_like(queries, 1));
+Tensor composed_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed, double order) {
+  const Tensor apart = differences(queries, keys, allowed);
+  const Tensor distance = order == 0 ? scaled(sum(apart, Axes{3}), 0)  // constant but for jumps
+                                     : vector_norm(apart, order, Axes{3}, false);
+  return where(allowed, distance, scalar_like(queries, 1));
 }
 
 Tensor composed_weights(const Tensor& kernel_values, const Tensor& allowed) {

@@ -1,72 +1,13 @@
 #include "ops/kernel_pooling.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "core/batch_invariance.h"
-#include "core/parallel.h"
-#include "kernels/kernels.h"
 #include "ops/kernel_composed.h"
-#include "ops/kernel_layout.h"
+#include "ops/kernel_rows.h"
 
 namespace qkv::ops {
 namespace {
-
-// (B, L, D) to (B, D, L)
-Array features_first(const Array& x) {
-  const NoGrad quiet;
-  return packed(swapaxes(Tensor(x), 1, 2).data());
-}
-
-// x (B, L, D) += y (B, pieces, D, L), summed over the pieces.
-template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces, Index length, Index features) {
-  for (Index b = 0; b < batches; ++b)
-    for (Index p = 0; p < pieces; ++p, y += length * features)
-      for (Index f = 0; f < features; ++f)
-        for (Index j = 0; j < length; ++j) x[(b * length + j) * features + f] += y[f * length + j];
-}
-
-// Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
-Index pieces_of(const PoolingSizes& n) {
-  return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1;
-}
-
-// Rows [begin, end) of one piece: body(row) for each.
-template <class Body> void for_pieces(const PoolingSizes& n, Index cost, Body body) {
-  const Index pieces = pieces_of(n), length = (n.queries + pieces - 1) / pieces;
-  parallel_for(0, n.batches * pieces, grain_for(length * n.keys * cost), [&](Index first, Index last) {
-    for (Index piece = first; piece < last; ++piece) {
-      const Index b = piece / pieces, begin = piece % pieces * length;
-      body(piece, b, b * n.queries + begin, b * n.queries + std::min(n.queries, begin + length));
-    }
-  });
-}
-
-template <class T> struct RowScratch {
-  Scratch memory;
-  double *squares, *coefficient;
-  T *w, *dw;
-  explicit RowScratch(Index keys) : memory(static_cast<std::size_t>(keys) * 2 * (sizeof(double) + sizeof(T))) {
-    squares = memory.as<double>();
-    coefficient = squares + keys;
-    w = reinterpret_cast<T*>(coefficient + keys);
-    dw = w + keys;
-  }
-};
-
-template <class T> struct Zeros : Scratch {
-  explicit Zeros(Index count) : Scratch(static_cast<std::size_t>(count) * sizeof(T)) {
-    std::memset(this->template as<T>(), 0, static_cast<std::size_t>(count) * sizeof(T));
-  }
-};
-
-// Whether a row's gradient is anything but zeros. Otherwise the row takes no part in the backward pass: what the loss
-// leaves out may hold NaN, which zeros times it would spread to all keys and values.
-template <class T> bool arrived(const T* row, Index n) {
-  return row != nullptr && std::any_of(row, row + n, [](T number) { return number != 0; });
-}
 
 struct PoolingProblem {
   PoolingSizes n;
@@ -74,6 +15,21 @@ struct PoolingProblem {
   Kernel kernel;
   double bandwidth;
 };
+
+// Squared distances of q to the keys, and the smallest of them. Where all are infinite in double, but no number is, the
+// gaussian's weight is the nearest keys' alone: these are at 0.
+template <class T>
+double distances(const RowScratch<T>& row, const T* q, const T* kt, Index ld, Index features, Kernel kernel,
+                 Index used) {
+  const double nearest = kernels::kernels<T>().kernel_pooling.distances(row.squares, q, kt, ld, features, used);
+  if (kernel != Kernel::gaussian || !std::isinf(nearest)) return nearest;
+  std::vector<double> far(static_cast<std::size_t>(used));
+  kernels::kernels<T>().distances.forward(far.data(), row.coefficient, q, kt, ld, features, 2, used);
+  const double least = *std::min_element(far.begin(), far.end());
+  if (!std::isfinite(least)) return nearest;
+  for (Index j = 0; j < used; ++j) row.squares[j] = far[static_cast<std::size_t>(j)] == least ? 0 : nearest;
+  return 0;
+}
 
 template <class T> void forward(T* out, T* weights, const T* q, const T* kt, const T* vt, const PoolingProblem& p) {
   const auto& kernel = kernels::kernels<T>().kernel_pooling;
@@ -84,7 +40,7 @@ template <class T> void forward(T* out, T* weights, const T* q, const T* kt, con
     for (Index i = first; i < last; ++i) {
       const Index b = i / n.queries, used = p.lens.range(i).high;
       const double nearest =
-          kernel.distances(row.squares, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, used);
+          distances(row, q + i * n.features, kt + b * n.features * n.keys, n.keys, n.features, p.kernel, used);
       const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
       kernel.pool(out + i * n.value_features, row.w, reciprocal, vt + b * n.value_features * n.keys, n.keys,
                   n.value_features, used);
@@ -112,8 +68,7 @@ double backward(T* dq, T* dk, T* dv, const T* dout, const T* dweights, const T* 
       const T *dout_row = dout == nullptr ? nullptr : dout + i * n.value_features,
               *dweights_row = dweights == nullptr ? nullptr : dweights + i * n.keys;
       if (!arrived(dout_row, n.value_features) && !arrived(dweights_row, used)) continue;
-      const double nearest =
-          kernel.distances(row.squares, q + i * n.features, kt + b * key_size, n.keys, n.features, used);
+      const double nearest = distances(row, q + i * n.features, kt + b * key_size, n.keys, n.features, p.kernel, used);
       const double reciprocal = kernel.weights(row.w, row.squares, nearest, p.kernel, p.bandwidth, used);
       if (dweights_row != nullptr) std::copy_n(dweights_row, used, row.dw);
       else std::fill_n(row.dw, used, T(0));
@@ -183,68 +138,6 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
         });
       });
   return shaped(results[0], with_weights ? results[1] : Tensor());
-}
-
-Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens) {
-  const Layout layout = point_layout(queries.shape(), keys.shape());
-  const PoolingProblem p{layout.n, lengths(valid_lens, layout), Kernel::constant, bandwidth_of(bandwidth)};
-  const DType dtype = promoted({queries, keys});
-  const Tensor q = layout.points(packed_as(queries, dtype)), k = layout.points(packed_as(keys, dtype));
-  const PoolingSizes& n = layout.n;
-  Array y({n.batches, n.queries, n.keys}, dtype);
-  visit_floating(dtype, [&]<class T>(T) {
-    const Array kt = features_first(k.data());
-    for_pieces(n, n.features + 4, [&](Index, Index b, Index begin, Index end) {
-      const RowScratch<T> row(n.keys);
-      for (Index i = begin; i < end; ++i) {
-        const Index used = p.lens.range(i).high;
-        kernels::kernels<T>().kernel_pooling.distances(
-            row.squares, q.ptr<T>() + i * n.features, kt.data<T>() + b * n.features * n.keys, n.keys, n.features, used);
-        for (Index j = 0; j < n.keys; ++j)
-          y.data<T>()[i * n.keys + j] = j < used ? static_cast<T>(std::sqrt(row.squares[j])) : T(1);
-      }
-    });
-  });
-  Tensor distance(y);
-  if (wants_gradient({q, k})) {
-    const auto kept = std::make_shared<const PoolingProblem>(p);
-    distance = record_fused(
-        Array(y), {owned(q), owned(k)},
-        [y = Saved(y), kept](const Array& dy, Gradients& dx) {
-          visit_floating(dy.dtype(), [&]<class T>(T) {
-            const PoolingSizes& sizes = kept->n;
-            const Index size = sizes.features * sizes.keys;
-            const Array kt = features_first(dx.input(1));
-            const T* points = dx.input(0).data<T>();
-            const Zeros<T> dkt(sizes.batches * pieces_of(sizes) * size),
-                moved(sizes.batches * sizes.queries * sizes.features);
-            for_pieces(sizes, sizes.features + 4, [&](Index piece, Index b, Index begin, Index end) {
-              const RowScratch<T> row(sizes.keys);
-              for (Index i = begin; i < end; ++i) {
-                const Index used = kept->lens.range(i).high;
-                const T* gradient = dy.data<T>() + i * sizes.keys;
-                if (!arrived(gradient, used)) continue;
-                for (Index j = 0; j < used; ++j) {
-                  const T d = y.data<T>()[i * sizes.keys + j];
-                  row.coefficient[j] = d == 0 ? 0.0 : static_cast<double>(gradient[j]) / static_cast<double>(d);
-                }
-                kernels::kernels<T>().kernel_pooling.distances_backward(
-                    moved.template as<T>() + i * sizes.features, dkt.template as<T>() + piece * size, row.coefficient,
-                    points + i * sizes.features, kt.data<T>() + b * size, sizes.keys, sizes.features, used);
-              }
-            });
-            if (dx.wants(0))
-              kernels::kernels<T>().elementwise.add_scaled(dx.of(0).data<T>(), moved.template as<T>(), T(1),
-                                                           sizes.batches * sizes.queries * sizes.features);
-            if (dx.wants(1))
-              add_pieces(dx.of(1).data<T>(), dkt.template as<T>(), sizes.batches, pieces_of(sizes), sizes.keys,
-                         sizes.features);
-          });
-        },
-        derived_from(
-            [kept](const Tensors& in) { return composed_distances(in[0], in[1], Tensor(kept->lens.array())); }));
-  }
-  return reshape(divide(distance, cast(bandwidth, dtype)), layout.weights_shape());
 }
 
 AttentionOutputs pool_by_kernel(const Tensor& kernel_values, const Tensor& values, const Array& valid_lens) {

@@ -132,14 +132,16 @@ static Tensor added_flat(const Tensor& dy, const Array& positions, const Shape& 
                 [kept](const Tensor& d, TensorGradients& dx) { dx.add(0, take_flat(d, kept.get(), dx.shape(0))); });
 }
 
-Tensor take_flat(const Tensor& given, const Array& positions, const Shape& shape) {
+Tensor take_flat(const Tensor& given, const Array& positions, const Shape& shape, Index first) {
   const Tensor x = packed(given);
   Array y(shape, x.dtype());
   const std::int64_t* from = positions.data<std::int64_t>();
   visit_any(x.dtype(), [&]<class T>(T) {
-    const T* in = x.ptr<T>();
+    const T* in = x.ptr<T>() + first;
     T* out = y.data<T>();
-    for (Index i = 0; i < y.numel(); ++i) out[i] = in[from[i]];
+    parallel_for(0, y.numel(), grain_for(4), [=](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) out[i] = in[from[i]];
+    });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
   const Saved kept(positions);

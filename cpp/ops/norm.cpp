@@ -2,9 +2,7 @@
 #include <algorithm>
 
 #include "core/in_range.h"
-#include "core/parallel.h"
-#include "kernels/kernels.h"
-#include "ops/ops.h"
+#include "ops/reductions.h"
 
 namespace qkv::ops {
 namespace {
@@ -147,18 +145,8 @@ Tensor normalize(const Tensor& input, double p, const std::optional<Axes>& axes,
   if (!(p > 0)) fail_value("normalize: p must be a positive number or inf because it is the order of a norm; got ", p);
   if (!(eps > 0)) fail_value("normalize: eps must be a positive number because zeros are divided by it; got ", eps);
   const Tensor x = floating(input);
-  Tensor length;
-  if (p == 2) {
-    length = safe_sqrt(sum(multiply(x, x), axes, true));
-  } else if (p == 1) {
-    length = sum(unary(Unary::absolute, x), axes, true);
-  } else if (std::isinf(p)) {
-    length = max(unary(Unary::absolute, x), axes, true);
-  } else {
-    const Tensor powers = binary(Binary::power, unary(Unary::absolute, x), scalar_like(x, p));
-    length = binary(Binary::power, sum(powers, axes, true), scalar_like(x, 1 / p));
-  }
-  return divide(x, binary(Binary::maximum, length, scalar_like(x, eps)));
+  reduced_axes("normalize", x.shape(), axes, true);  // checks them
+  return divide(x, binary(Binary::maximum, vector_norm(x, p, axes, true), scalar_like(x, eps)));
 }
 
 }  // namespace qkv::ops

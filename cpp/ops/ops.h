@@ -72,6 +72,8 @@ Tensor safe_sqrt(const Tensor& square);
 // The sum of squared distances from the mean, divided by the count less ddof (below 0: by 0); and its root.
 Tensor variance(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
 Tensor stddev(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof);
+// (sum |x|^order)^(1/order), of any order but 0; at infinity the largest or smallest size. Its derivative at 0 is 0.
+Tensor vector_norm(const Tensor& x, double order, const std::optional<Axes>& axes, bool keepdims);
 Tensor product(const Tensor& x, const std::optional<Axes>& axes = {}, bool keepdims = false);
 
 // --- scan.cpp
@@ -135,8 +137,8 @@ Tensor diagonal(const Tensor& x, Index offset, Index axis1, Index axis2);
 // All windows of so many places of an axis, `step` apart, whose places stand along a last axis.
 Tensor unfold(const Tensor& x, Index axis, Index size, Index step);
 // Copies:
-// result.flat[i] = x.flat[positions[i]]
-Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape);
+// result.flat[i] = x.flat[first + positions[i]]; has a gradient where `first` is 0.
+Tensor take_flat(const Tensor& x, const Array& positions, const Shape& shape, Index first = 0);
 Tensor copy(const Tensor& x);                                    // in memory of its own
 Tensor repeat(const Tensor& x, Index times, Index axis);         // each number as often, next to each other
 Tensor repeat(const Tensor& x, const Array& times, Index axis);  // those at each place of the axis as often, or all

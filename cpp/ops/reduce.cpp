@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "core/batch_invariance.h"
 #include "ops/integers.h"
 #include "ops/reductions.h"
 
@@ -22,24 +21,8 @@ template <class F> Array reduce_rows(const Array& x, const ReducedAxes& p, F f) 
   return y;
 }
 
-// One long row in pieces for the pool: part(piece of x, length) of each, in order, and the whole of them.
-constexpr Index kPiece = 1 << 15;
-bool is_long_row(const ReducedAxes& p) { return p.rows == 1 && p.length > kPiece; }
-
-template <class Part> void each_piece(const Array& x, Part part) {
-  visit_floating(x.dtype(), [&]<class T>(T) {
-    parallel_for(0, x.numel(), kPiece, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; i += kPiece) part(i / kPiece, x.data<T>() + i, std::min(kPiece, end - i));
-    });
-  });
-}
-
-std::size_t pieces_of(const Array& x) { return static_cast<std::size_t>((x.numel() + kPiece - 1) / kPiece); }
-
 Array summed(const Array& x, const ReducedAxes& p) {
-  // With the first axis kept, each of its items is summed as it would be if there were more of them.
-  const bool alike = batch_invariant() && !p.reduced.empty() && !p.reduced.front();
-  if (!alike && is_long_row(p)) {
+  if (!repeats_numbers(x) && !keeps_items_alike(p) && is_long_row(p)) {
     std::vector<double> parts(pieces_of(x));
     each_piece(x, [&](Index piece, const auto* from, Index n) {
       using T = std::remove_cvref_t<decltype(*from)>;
@@ -59,7 +42,7 @@ Array extreme_numbers(const Array& x, const ReducedAxes& p, bool largest) {
     return largest ? std::pair(k.reduce.max_of_rows, k.reduce.max_of_columns)
                    : std::pair(k.reduce.min_of_rows, k.reduce.min_of_columns);
   };
-  if (is_long_row(p)) {
+  if (!repeats_numbers(x) && is_long_row(p)) {
     Array parts({static_cast<Index>(pieces_of(x))}, x.dtype());
     each_piece(x, [&](Index piece, const auto* from, Index n) {
       using T = std::remove_cvref_t<decltype(*from)>;
@@ -99,7 +82,7 @@ Array averaged(const Array& x, const ReducedAxes& p) {
 Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("sum", input.shape(), axes, keepdims);
   if (!is_floating(input.dtype())) return Tensor(integer_sum(input.data(), p));
-  const Tensor x = packed(input);
+  const Tensor x = unrepeated(input);
   Array y = summed(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(std::move(y), {x}, [kept = p.kept](const Tensor& dy, TensorGradients& dx) {
@@ -108,7 +91,7 @@ Tensor sum(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) 
 }
 
 Tensor mean(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
-  const Tensor x = floating(input);
+  const Tensor x = unrepeated(input);
   const ReducedAxes p = reduced_axes("mean", x.shape(), axes, keepdims);
   const double factor = 1.0 / static_cast<double>(p.length);  // the mean of nothing is NaN, as in NumPy
   Array y = p.length == 0 ? Array::full(p.result, x.dtype(), std::numeric_limits<double>::quiet_NaN())
@@ -127,7 +110,7 @@ Tensor extreme(const Tensor& input, const std::optional<Axes>& axes, bool keepdi
     fail_value(name_of_extreme(largest), ": x must have at least one number on the reduced axes; got x ",
                input.shape());
   if (!is_floating(input.dtype())) return Tensor(integer_extreme(largest, input.data(), p).cast(input.dtype()));
-  const Tensor x = packed(input);
+  const Tensor x = wants_gradient({input}) ? packed(input) : unrepeated(input);
   Array y = extreme_numbers(x.data(), p, largest);
   if (!wants_gradient({x})) return Tensor(std::move(y));
   return record(Array(y), {x},
@@ -151,7 +134,7 @@ Tensor min(const Tensor& x, const std::optional<Axes>& axes, bool keepdims) {
 }
 
 Tensor logsumexp(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
-  const Tensor x = floating(input);
+  const Tensor x = wants_gradient({input}) ? floating(input) : unrepeated(input);
   const ReducedAxes p = reduced_axes("logsumexp", x.shape(), axes, keepdims);
   Array y = log_sum_exp(x.data(), p);
   if (!wants_gradient({x})) return Tensor(std::move(y));

@@ -1,6 +1,8 @@
-// Variances, products, running sums.
+// Variances, norms, products.
+#include <cmath>
+
 #include "ops/integers.h"
-#include "ops/reductions.h"
+#include "ops/moments.h"
 
 namespace qkv::ops {
 
@@ -12,30 +14,69 @@ Tensor safe_sqrt(const Tensor& square) {
 
 namespace {
 
-// x squared where it stands: nobody else holds it.
-Tensor squared(const Tensor& x) {
-  visit_floating(x.dtype(), [&]<class T>(T) {
-    T* numbers = x.ptr<T>();
-    parallel_for(0, x.numel(), grain_for(1), [=](Index begin, Index end) {
-      kernels::kernels<T>().elementwise.binary(Binary::multiply, numbers + begin, numbers + begin, 1, numbers + begin,
-                                               1, end - begin);
-    });
-  });
-  return x;
+// x less its mean, whose rounding the mean of the distances makes good.
+Tensor from_mean(const Tensor& x, const std::optional<Axes>& axes) {
+  const Tensor distance = subtract(x, mean(x, axes, true));
+  return subtract(distance, mean(distance, axes, true));
+}
+
+// x / size, 0 where the size is.
+Tensor relative_to(const Tensor& size, const Tensor& x) {
+  const Tensor zero = scalar_like(size, 0), none = compare(Compare::equal, size, zero);
+  return where(none, zero, divide(x, where(none, scalar_like(size, 1), size)));
 }
 
 }  // namespace
 
 Tensor variance(const Tensor& input, const std::optional<Axes>& axes, bool keepdims, double ddof) {
-  const Tensor x = floating(input);
+  const Tensor x = wants_gradient({input}) ? floating(input) : unrepeated(input);
   const ReducedAxes p = reduced_axes("var", x.shape(), axes, keepdims);
-  const Tensor distance = subtract(x, mean(x, axes, true));
-  const Tensor squares = sum(wants_gradient({x}) ? multiply(distance, distance) : squared(distance), axes, keepdims);
-  return divide(squares, scalar_like(squares, std::max(0.0, static_cast<double>(p.length) - ddof)));
+  Array y = distances(x.data(), p, Distance::variance, ddof);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  const double factor = 2 / std::max(0.0, static_cast<double>(p.length) - ddof);
+  return record(std::move(y), {x}, [x = Saved(x), axes, factor, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+    dx.add(0, times(scaled(reshape(dy, kept), factor), from_mean(x.tensor(), axes)));
+  });
 }
 
-Tensor stddev(const Tensor& x, const std::optional<Axes>& axes, bool keepdims, double ddof) {
-  return safe_sqrt(variance(x, axes, keepdims, ddof));
+Tensor stddev(const Tensor& input, const std::optional<Axes>& axes, bool keepdims, double ddof) {
+  const Tensor x = wants_gradient({input}) ? floating(input) : unrepeated(input);
+  const ReducedAxes p = reduced_axes("std", x.shape(), axes, keepdims);
+  Array y = distances(x.data(), p, Distance::stddev, ddof);
+  if (!wants_gradient({x})) return Tensor(std::move(y));
+  const double factor = 1 / std::max(0.0, static_cast<double>(p.length) - ddof);
+  return record(Array(y), {x},
+                [x = Saved(x), y = Saved(y), axes, factor, kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+                  const Tensor relative = relative_to(reshape(dx.output(y), kept), from_mean(x.tensor(), axes));
+                  dx.add(0, times(scaled(reshape(dy, kept), factor), relative));
+                });
+}
+
+Tensor vector_norm(const Tensor& input, double order, const std::optional<Axes>& axes, bool keepdims) {
+  const Tensor x = order == 2 && !wants_gradient({input}) ? unrepeated(input) : floating(input);
+  if (order == 1) return sum(unary(Unary::absolute, x), axes, keepdims);
+  if (std::isinf(order)) return (order > 0 ? max : min)(unary(Unary::absolute, x), axes, keepdims);
+  const ReducedAxes p = reduced_axes("norm", x.shape(), axes, keepdims);
+  if (order == 2) {
+    Array y = distances(x.data(), p, Distance::length);
+    if (!wants_gradient({x})) return Tensor(std::move(y));
+    return record(Array(y), {x}, [x = Saved(x), y = Saved(y), kept = p.kept](const Tensor& dy, TensorGradients& dx) {
+      dx.add(0, times(reshape(dy, kept), relative_to(reshape(dx.output(y), kept), x.tensor())));
+    });
+  }
+  // Of numbers that the largest (of a negative order the smallest) divides: powers may leave the range.
+  const Tensor sizes = unary(Unary::absolute, x), one = scalar_like(x, 1);
+  Tensor unit = one;
+  if (p.length > 0) {
+    const NoGrad quiet;
+    unit = (order > 0 ? max : min)(sizes, axes, true);
+    const Tensor inverse = divide(one, unit), usable = compare(Compare::less, multiply(unit, inverse), scaled(one, 2));
+    unit = where(usable, unit, one);
+  }
+  const Tensor total = sum(binary(Binary::power, divide(sizes, unit), scalar_like(x, order)), axes, keepdims);
+  const Tensor zero = scalar_like(x, 0), none = compare(Compare::equal, total, zero);
+  const Tensor length = binary(Binary::power, where(none, one, total), scalar_like(x, 1 / order));
+  return where(none, zero, multiply(length, unit.numel() == 1 ? unit : reshape(unit, p.result)));
 }
 
 namespace {
@@ -69,7 +110,7 @@ Tensor product_by_pairs(Tensor rows) {
 Tensor product(const Tensor& input, const std::optional<Axes>& axes, bool keepdims) {
   const ReducedAxes p = reduced_axes("prod", input.shape(), axes, keepdims);
   if (!is_floating(input.dtype())) return Tensor(integer_product(input.data(), p));
-  const Tensor x = packed(input);
+  const Tensor x = wants_gradient({input}) ? packed(input) : unrepeated(input);
   Array y = reduced(x.data(), p,
                     [](const auto& k) { return std::pair(k.reduce.product_of_rows, k.reduce.product_of_columns); });
   if (!wants_gradient({x})) return Tensor(std::move(y));

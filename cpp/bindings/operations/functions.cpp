@@ -78,7 +78,6 @@ using Reduction = As<reduction>;
 void bind_functions(Functions& m) {
   for (const auto& [name, f] : ops::unary_functions())
     op(m, text(name, "(x)"), [f = f](const Tensor& x) { return ops::unary(f, x); });
-  op(m, "safe_sqrt(x)", ops::safe_sqrt);
   op(m, "exp2(x)", [](const Tensor& x) { return ops::exp2(x); });
   op(m, "abs(x)", [](WholeOrFloating x) { return ops::unary(ops::Unary::absolute, x); });
   op(m, "clip(x, low, high)", [](WholeOrFloating x, py::handle low, py::handle high, Call& call) {
@@ -146,6 +145,7 @@ void bind_functions(Functions& m) {
       m, "add_layer_norm(x, residual, weight, bias, normalized_shape, eps)", ops::add_layer_norm);
   op<Floating, FloatingOrNone, Sizes, double>(m, "rms_norm(x, weight, normalized_shape, eps)", ops::rms_norm);
   op<Floating, Number, Axes, Number>(m, "normalize(x, p, axis, eps)", ops::normalize);
+  op<Floating, Number, Axes, bool>(m, "vector_norm(x, order, axis, keepdims)", ops::vector_norm);
   op(m, "embedding(weight, ids, padding_idx)", ops::embedding);
   op(m, "apply_rotary(x, cos, sin, interleaved)", [](const Tensor& x, Auxiliary cos, Auxiliary sin, bool interleaved) {
     return ops::apply_rotary(x, packed(cos.data()), packed(sin.data()), interleaved);

@@ -25,10 +25,10 @@ void bind_kernel_pooling(Functions& m) {
        warn_of_swapped(call.operation(), {.valid_lens = lens}, count_of(k));
        return without_gil([&] { return ops::kernel_attention(q, k, v, kernel, bandwidth, lens, return_weights); });
      });
-  op(m, "kernel_attention: scaled_distances(queries, keys, bandwidth, valid_lens=None)",
-     [](const Tensor& q, const Tensor& k, Bandwidth bandwidth, IntegersOrNone lens, Call& call) {
+  op(m, "kernel_attention: scaled_distances(queries, keys, bandwidth, valid_lens=None, order=2.0)",
+     [](const Tensor& q, const Tensor& k, Bandwidth bandwidth, IntegersOrNone lens, double order, Call& call) {
        warn_of_swapped(call.operation(), {.valid_lens = lens}, count_of(k));
-       return without_gil([&] { return ops::scaled_distances(q, k, bandwidth, lens); });
+       return without_gil([&] { return ops::scaled_distances(q, k, bandwidth, lens, order); });
      });
   op(m, "kernel_attention: pool_by_kernel(kernel_values, values, valid_lens, return_weights)",
      [](const Tensor& k, const Tensor& v, IntegersOrNone lens, bool return_weights) {

@@ -21,13 +21,7 @@ def vector_norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: Any = False) -
         return (abs(x).max if ord > 0 else abs(x).min)(axis, keepdims)
     if ord == 0:
         return (x != 0).astype(x.dtype).sum(axis, keepdims)
-    if ord == 2:
-        return _core.safe_sqrt((x * x).sum(axis, keepdims))
-    if ord == 1:
-        return abs(x).sum(axis, keepdims)
-    total = (abs(x) ** float(ord)).sum(axis, keepdims)
-    zero = total.numpy() == 0
-    return _core.where(zero, 0.0, _core.where(zero, 1.0, total) ** (1.0 / ord))
+    return _core.vector_norm(x, float(ord), axis, keepdims)
 
 
 def matrix_norm(x: Any, ord: Any = "fro", axis: Any = (-2, -1), keepdims: Any = False) -> Any:

@@ -15,7 +15,7 @@ from .._grad_mode import refuse_gradients
 from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
 from .inputs import check_feature_names, feature_names, floats, not_fitted, points, weights
-from .local import in_blocks, local_fit
+from .local import in_blocks, local_fit, power_above
 
 PARAMETERS = ("kernel", "bandwidth", "degree")
 
@@ -288,10 +288,12 @@ class NadarayaWatson:
                 f"NadarayaWatson.score: y must be {predicted.shape} to match the predictions; "
                 f"got y {actual.shape}"
             )
-        s = weights(sample_weight, len(actual), "score")
-        if s is None:
-            s = np.ones(len(actual))
-        predicted, actual, s = predicted[s > 0], actual[s > 0], s[s > 0]
+        given = weights(sample_weight, len(actual), "score")
+        s = np.ones(len(actual)) if given is None else given
+        predicted, actual, s = predicted[s > 0], actual[s > 0], np.ldexp(s[s > 0], -power_above(s))
+        predicted, actual = np.ldexp(
+            [predicted, actual], -power_above(actual)
+        )  # their squares may leave the range
         error = np.atleast_1d(s @ (actual - predicted) ** 2)
         total = np.atleast_1d(s @ (actual - s @ actual / s.sum()) ** 2)
         known = np.where(total > 0, 1 - error / np.where(total > 0, total, 1), np.where(error > 0, 0.0, 1.0))
@@ -362,7 +364,7 @@ class NadarayaWatson:
         s = self.sample_weight_
         if s is None:
             return self.X_, self.y_, None
-        return self.X_[s > 0], self.y_[s > 0], s[s > 0]
+        return self.X_[s > 0], self.y_[s > 0], np.ldexp(s[s > 0], -power_above(s))
 
     def _attend(
         self, queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], with_weights: bool
@@ -390,12 +392,13 @@ class NadarayaWatson:
         dtype = np.result_type(queries, keys, table)
         scaled, places, values = (np.asarray(x, np.float64) for x in (keys, queries, table))
         scaled, places = scaled / self.bandwidth_, places / self.bandwidth_
+        values = np.ldexp(values, -(power := power_above(values)))  # their squares may leave the range
         mean, std = np.empty((2, len(queries), table.shape[1]), dtype)
         reached = np.empty(len(queries), bool)
         for rows, w in in_blocks(self._weights, queries, len(keys) * (keys.shape[1] + table.shape[1])):
             w = w.astype(np.float64)
             found = local_fit(w, places[rows], scaled, values, self.degree)
-            mean[rows], reached[rows] = found, w.any(1)
+            mean[rows], reached[rows] = np.ldexp(found, power), w.any(1)
             if with_std:
-                std[rows] = np.sqrt((w[:, None] @ (values - found[:, None]) ** 2)[:, 0])
+                std[rows] = np.ldexp(np.sqrt((w[:, None] @ (values - found[:, None]) ** 2)[:, 0]), power)
         return mean, std, reached

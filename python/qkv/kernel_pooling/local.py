@@ -16,6 +16,11 @@ TINY = 1e-250  # variances that have few digits left, as squares of weights have
 SINGULAR = 1e-10  # share of the largest variance below which points lie on a plane
 
 
+def power_above(numbers: NDArray[np.float64]) -> int:
+    """The power of two that the largest size is below."""
+    return int(np.frexp(np.abs(numbers).max(initial=0.0))[1])
+
+
 def local_fit(
     weights: NDArray[Any], queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], degree: int
 ) -> NDArray[Any]:
