@@ -7,61 +7,120 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
 
 namespace qkv::models {
 namespace {
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
-// log_probs (N, V) in float64 of scores (N, V), which are normalised unless they are already; NaN counts as no chance
-// at all.
-std::vector<double> log_probs_of(const Array& scores, bool normalised) {
-  const Array x = scores.cast(DType::float64);
-  const Index rows = x.dim(0), n = x.dim(1);
-  std::vector<double> result(static_cast<std::size_t>(rows * n));
-  for (Index r = 0; r < rows; ++r) {
-    const double* from = x.data<double>() + r * n;
-    double* to = result.data() + r * n;
-    double largest = kNothing, sum = 0;
-    for (Index i = 0; i < n; ++i)
-      if (from[i] > largest) largest = from[i];
-    for (Index i = 0; i < n; ++i) sum += from[i] >= kNothing ? std::exp(from[i] - largest) : 0;
-    const double shift = normalised ? 0 : largest + std::log(sum);
-    for (Index i = 0; i < n; ++i) to[i] = from[i] >= kNothing && shift > kNothing ? from[i] - shift : kNothing;
+// What a step says of the next tokens: scores (N, V) in float64, NaN as no chance at all, and for each row what makes
+// its scores log-probabilities, which is 0 if they are already.
+struct Scores {
+  Array numbers;
+  std::vector<double> shift;
+
+  Scores(const Array& given, bool normalised)
+      : numbers(given.dtype() == DType::float64 ? given.clone() : given.cast(DType::float64)),
+        shift(static_cast<std::size_t>(given.dim(0))) {
+    each_row([&](double* x, Index r, Index n) {
+      for (Index i = 0; i < n; ++i)
+        if (x[i] != x[i]) x[i] = kNothing;
+      if (!normalised) kernels::kernels<double>().softmax.logsumexp(&shift[static_cast<std::size_t>(r)], x, 1, n);
+    });
   }
-  return result;
+  Index vocab() const { return numbers.dim(1); }
+  double* row(Index r) const { return numbers.data<double>() + r * vocab(); }
+  double log_prob(Index r, Index token) const {
+    const double score = row(r)[token], less = shift[static_cast<std::size_t>(r)];
+    return std::isfinite(less) && score > kNothing ? score - less : kNothing;
+  }
+  // body(row, its number, V), in parallel.
+  template <class Body> void each_row(Body body) const {
+    parallel_for(0, numbers.dim(0), grain_for(16 * vocab()), [&](Index begin, Index end) {
+      for (Index r = begin; r < end; ++r) body(row(r), r, vocab());
+    });
+  }
+};
+
+// A token as the most likely ones are ordered: by scores, and of equal ones by numbers.
+struct Ranked {
+  double score;
+  Index token;
+  bool operator<(const Ranked& other) const {  // better
+    return score != other.score ? score > other.score : token < other.token;
+  }
+};
+
+// The last of the fewest best candidates whose weights reach `share` of all, by halves; few are put in order.
+Ranked last_of_share(std::vector<Ranked> candidates, const double* weights, double share) {
+  const auto weight = [=](const Ranked& one) { return weights[one.token]; };
+  const auto sum = [=](auto begin, auto end) {
+    double total = 0;
+    for (; begin != end; ++begin) total += weight(*begin);
+    return total;
+  };
+  auto begin = candidates.begin(), end = candidates.end();
+  constexpr Index kFew = 1024;
+  while (end - begin > kFew) {
+    const auto middle = begin + (end - begin) / 2;
+    std::nth_element(begin, middle, end);
+    if (const double upper = sum(begin, middle); upper < share) {
+      share -= upper;
+      begin = middle;
+    } else {
+      end = middle;
+    }
+  }
+  std::sort(begin, end);
+  for (double total = weight(*begin); begin + 1 != end && total < share; total += weight(*begin)) ++begin;
+  return *begin;
 }
 
-// A token drawn from the most likely ones. `order` is scratch.
-Index sampled(const double* log_probs, Index n, const GenerateOptions& options, Generator& generator,
-              std::vector<Index>& order) {
-  order.resize(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), Index{0});
-  const auto better = [&](Index a, Index b) {
-    return log_probs[a] != log_probs[b] ? log_probs[a] > log_probs[b] : a < b;
-  };
-  const Index most = std::min(n, options.top_k.value_or(n));
-  if (options.top_p || most == n) std::sort(order.begin(), order.end(), better);
-  else std::partial_sort(order.begin(), order.begin() + most, order.end(), better);
-  const double best = log_probs[order[0]];
-  std::vector<double> weights(static_cast<std::size_t>(most));
+// The worst token that top_k and top_p leave.
+Ranked last_kept(const double* scores, const double* weights, Index n, const GenerateOptions& options) {
+  std::vector<Ranked> candidates;
   double total = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    total += weights[i] = best > kNothing ? std::exp((log_probs[order[i]] - best) / options.temperature) : 1;
-  std::size_t kept = weights.size();
-  if (options.top_p) {  // the fewest whose probabilities reach top_p
-    double sum = 0;
-    for (kept = 0; kept < weights.size() && (kept == 0 || sum < *options.top_p * total); ++kept) sum += weights[kept];
-    total = sum;
+  if (options.top_k && *options.top_k < n) {
+    Array row({n}, DType::float64);
+    std::copy_n(scores, n, row.data<double>());
+    const Array places = ops::topk(Tensor(row), *options.top_k, 0, true);
+    for (Index i = 0; i < places.numel(); ++i) {
+      const Index token = places.data<std::int64_t>()[i];
+      candidates.push_back({scores[token], token});
+      total += weights[token];
+    }
+    if (!options.top_p) return candidates.back();
+  } else {
+    for (Index i = 0; i < n; ++i) total += weights[i];
+    // All that weigh less weigh together less than what top_p leaves out.
+    const double least = (1 - options.top_p.value_or(1)) * total / static_cast<double>(n);
+    for (Index i = 0; i < n; ++i)
+      if (weights[i] >= least) candidates.push_back({scores[i], i});
   }
-  double draw = 0;
-  generator.uniform<double>(&draw, 1, 0, 1);
-  draw *= total;
-  for (std::size_t i = 0; i + 1 < kept; ++i) {
-    draw -= weights[i];
-    if (draw < 0) return order[i];
+  return last_of_share(std::move(candidates), weights, options.top_p.value_or(1) * total);
+}
+
+// The token up to which the weights of those that are kept, in the order of their numbers, first exceed `draw`, from 0
+// to below 1, of their sum.
+Index sampled(const double* scores, Index n, const GenerateOptions& options, double draw) {
+  const Scratch scratch(static_cast<std::size_t>(n) * sizeof(double));
+  double* weights = scratch.as<double>();
+  const double best = *std::max_element(scores, scores + n);
+  for (Index i = 0; i < n; ++i) {
+    const double apart = (scores[i] - best) / options.temperature;
+    weights[i] = apart == apart ? apart : 0;  // equally infinite ones are equally likely
   }
-  return order[kept - 1];
+  kernels::kernels<double>().elementwise.unary(kernels::Unary::exponential, weights, weights, n);
+  if ((options.top_k && *options.top_k < n) || options.top_p.value_or(1) < 1) {
+    const Ranked last = last_kept(scores, weights, n, options);
+    for (Index i = 0; i < n; ++i)
+      if (last < Ranked{scores[i], i}) weights[i] = 0;
+  }
+  std::partial_sum(weights, weights + n, weights);
+  const double total = weights[n - 1], *found = std::upper_bound(weights, weights + n, draw * total);
+  return (found != weights + n ? found : std::lower_bound(weights, weights + n, total)) - weights;
 }
 
 Array row_of(const Array& matrix, Index row) {
@@ -163,29 +222,36 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
   Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
   const auto sentences = static_cast<std::size_t>(first.numel());
   std::vector<Beam> beams(sentences, Beam(options.method == Method::beam ? options.beam_size : 1, options.ends));
-  std::vector<Index> order;
   // Of each row: its sentence. Rows of a sentence stand together, in the order of its live hypotheses.
   std::vector<std::size_t> rows(sentences);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
   Array tokens = first.clone();
   for (Index step = 0; step < options.max_len && !rows.empty(); ++step) {
     throw_if_interrupted();
-    const Array scores = model.step(tokens), attention = model.attention();
-    const Index vocab = scores.dim(1);
-    const std::vector<double> log_probs = log_probs_of(scores, options.normalised);
+    const Scores scores(model.step(tokens), options.normalised);
+    const Array attention = model.attention();
+    // One token for each row, but for beams.
+    std::vector<double> draws(options.method == Method::sample ? rows.size() : 0);
+    for (double& draw : draws) generator.uniform<double>(&draw, 1, 0, 1);
+    std::vector<std::int64_t> next(rows.size());
+    scores.each_row([&](double* x, Index r, Index n) {
+      const auto at = static_cast<std::size_t>(r);
+      if (options.method == Method::sample) next[at] = sampled(x, n, options, draws[at]);
+      else if (options.method == Method::greedy) kernels::kernels<double>().reduce.argmax(&next[at], x, 1, n);
+      else
+        for (Index i = 0; i < n; ++i) x[i] = scores.log_prob(r, i);
+    });
     std::vector<std::size_t> next_rows;
     std::vector<std::int64_t> from, last;
     Array chosen = Array::full({static_cast<Index>(sentences)}, DType::int64, -1);
     for (std::size_t r = 0; r < rows.size();) {
       Beam& beam = beams[rows[r]];
       const std::size_t count = beam.live().size(), begin = r;
-      const auto row = [&](Index i) { return log_probs.data() + (static_cast<Index>(begin) + i) * vocab; };
-      if (options.method == Method::sample) {
-        const Index token = sampled(row(0), vocab, options, generator, order);
-        beam.append(token, row(0)[token], row_of(attention, static_cast<Index>(begin)));
-      } else {
-        beam.advance(vocab, row, [&](Index i) { return row_of(attention, static_cast<Index>(begin) + i); });
-      }
+      const auto first_row = static_cast<Index>(begin);
+      const auto attended = [&](Index i) { return row_of(attention, first_row + i); };
+      if (options.method == Method::beam)
+        beam.advance(scores.vocab(), [&](Index i) { return scores.row(first_row + i); }, attended);
+      else beam.append(next[begin], scores.log_prob(first_row, next[begin]), attended(0));
       chosen.data<std::int64_t>()[rows[begin]] = beam.latest();
       for (std::size_t i = 0; i < beam.live().size(); ++i) {
         next_rows.push_back(rows[begin]);

@@ -2,7 +2,7 @@
 //
 // Beam search keeps, at each step, the `size` best expansions of the hypotheses that are alive, by the sum of the
 // tokens' log-probabilities; those that end leave the beam, so that fewer stay alive, and nothing is given up before
-// max_len. Greedy decoding is the beam of size 1.
+// max_len. Greedy decoding takes the best token of each step, of equal ones the first.
 #pragma once
 
 #include <functional>
