@@ -59,6 +59,7 @@ _core.register_callbacks(
     module_repr=_later("._format", "module_repr"),
     module_html=_later("._html", "module_html"),
     einsum=_later("._numpy.products", "einsum"),
+    places=_later("._numpy.places", "places"),
     numpy_tables=_numpy_tables,
     array_ufunc=_later("._numpy", "array_ufunc"),
     refuse_list=_later("._numpy", "refuse_list"),

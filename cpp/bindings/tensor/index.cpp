@@ -123,32 +123,53 @@ static std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
   return view(t, [&](const Strides& strides) { return numpy_region(t, strides, selection.items); });
 }
 
-// Where the numbers stand that an index selects of an array of this shape.
-// NumPy works out what other indices mean, on the positions 0, 1, 2, ... of all numbers, or of each axis for itself
-// where that is the same; so the rules and errors are NumPy's.
-static Array places_of(const Shape& shape, const py::tuple& items) {
-  const auto positions = [](Index n) { return numpy().attr("arange")(n); };
+// Where the numbers stand that an index selects of an array of this shape, in memory of these strides. NumPy works it
+// out, of small packed arrays on the positions 0, 1, 2, ... of all numbers, or of each axis for itself where that is
+// the same; so the rules and errors are NumPy's.
+static Array places_of(const Shape& shape, const Strides& strides, const py::tuple& items) {
+  constexpr Index kSmall = 4096;
   Call call("Tensor");
-  if (static_cast<Index>(items.size()) == shape.rank() && select_rows(items)) try {
-      py::object at = py::int_(0);
-      for (std::size_t i = 0; i < items.size(); ++i) at = at * py::int_(shape[i]) + positions(shape[i])[items[i]];
-      return call.integers(at, "index");
-    } catch (const py::error_already_set&) {  // below with the number of the axis
-    }
-  return call.integers(positions(shape.numel()).attr("reshape")(shape_tuple(shape))[items], "index");
+  const auto positions = [](Index n) { return numpy().attr("arange")(n); };
+  if (strides == row_major(shape)) {
+    if (shape.numel() <= kSmall)
+      return call.integers(positions(shape.numel()).attr("reshape")(shape_tuple(shape))[items], "index");
+    const bool small = std::all_of(shape.begin(), shape.end(), [](Index size) { return size <= kSmall; });
+    if (small && static_cast<Index>(items.size()) == shape.rank() && select_rows(items)) try {
+        py::object at = py::int_(0);
+        for (std::size_t i = 0; i < items.size(); ++i) at = at * py::int_(shape[i]) + positions(shape[i])[items[i]];
+        return call.integers(at, "index");
+      } catch (const py::error_already_set&) {  // below with the number of the axis
+      }
+  }
+  return call.integers(callback("places")(shape_tuple(shape), shape_tuple(strides), items), "index");
+}
+
+// The memory from the first to the last number of a strided array, as one axis; `lowest` is where it begins.
+static Array memory_of(const Array& x, Index& lowest) {
+  const Strides strides = x.strides();
+  Index highest = lowest = 0;
+  for (std::size_t axis = 0; axis < strides.size(); ++axis)
+    (strides[axis] < 0 ? lowest : highest) += (x.shape()[axis] - 1) * strides[axis];
+  return x.view({{highest - lowest + 1}, {1}, lowest});
 }
 
 Tensor get_item(const Tensor& given, const py::object& index) {
   if (auto part = part_of(given, index)) return *part;
-  const Tensor t = packed(given);
   const py::tuple items = selection_from(index).items;
+  if (!given.data().is_packed() && !wants_gradient({given})) {
+    Index lowest = 0;
+    const Tensor memory(memory_of(given.data(), lowest));
+    const Array at = places_of(given.shape(), given.data().strides(), items);
+    return without_gil(at.numel(), [&] { return ops::take_flat(memory, at, at.shape(), -lowest); });
+  }
+  const Tensor t = packed(given);
   const Index axes = static_cast<Index>(items.size());
   if (axes == 0 || axes >= t.rank() || t.numel() == 0 || !select_rows(items)) {
-    const Array at = places_of(t.shape(), items);
+    const Array at = places_of(t.shape(), row_major(t.shape()), items);
     return without_gil(at.numel(), [&] { return ops::take_flat(t, at, at.shape()); });
   }
   const Shape first(t.shape().begin(), t.shape().begin() + axes);
-  const Array at = places_of(first, items);
+  const Array at = places_of(first, row_major(first), items);
   const Index count = first.numel(), size = t.shape().product(axes, t.rank());
   return without_gil(at.numel() * size, [&] {
     Shape shape = at.shape();
@@ -169,7 +190,7 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
 }
 
 Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
-  const Array at = places_of(t.shape(), items);
+  const Array at = places_of(t.shape(), row_major(t.shape()), items);
   Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
   while (least.rank() > at.rank() && least.front() == 1) least.erase(least.begin());
   const Index count = at.numel();
