@@ -41,13 +41,12 @@ Tensor derivative(Activation f, double a, const Tensor& x) {
       return indicator(compare(Compare::greater, x, scalar_like(x, 0)), x.dtype());
     case Activation::gelu:
       return gelu_derivative(x);
-    case Activation::gelu_tanh: {  // of x (1 + t) / 2 with t = tanh(c (x + d x^3))
+    case Activation::gelu_tanh: {  // of x sigmoid(2 c (x + d x^3))
       const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, d = 0.044715;
       const Tensor square = multiply(x, x);
-      const Tensor t = tanh(multiply(scaled(x, c), add(one, scaled(square, d))));
-      const Tensor inner = scaled(add(one, scaled(square, 3 * d)), c);
-      const Tensor moved = multiply(multiply(x, inner), subtract(one, multiply(t, t)));
-      return scaled(add(add(one, t), moved), 0.5);
+      const Tensor s = sigmoid(multiply(scaled(x, 2 * c), add(one, scaled(square, d))));
+      const Tensor inner = scaled(add(one, scaled(square, 3 * d)), 2 * c);
+      return add(s, multiply(multiply(x, inner), multiply(s, subtract(one, s))));
     }
     case Activation::tanh:
       return subtract(one, multiply(x, x));
