@@ -41,12 +41,19 @@ def _unary(name: str, label: str, compute, convert) -> None:
 
 
 _unary("reciprocal", "ReciprocalBackward0", np.reciprocal, floats)
-_unary("square", "PowBackward0", np.square, as_tensor)
+_unary(
+    "square",
+    "PowBackward0",
+    np.square,
+    lambda t: cast(t, _dtypes.int64) if as_tensor(t).dtype is bool_ else as_tensor(t),
+)
 _unary("rsqrt", "RsqrtBackward0", lambda x: 1.0 / _core.sqrt(x), floats)
 _unary("relu", "ReluBackward0", lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
-_unary(
-    "sign", "SignBackward0", lambda x: _core.sign(x) if x.dtype.kind == "f" else np.sign(x.numpy()), as_tensor
-)
+_unary("sign", "SignBackward0", lambda x: _core.sign(x) if x.dtype.kind == "f" else _sign(x), as_tensor)
+
+
+def _sign(x) -> Core:
+    return x if x.dtype.kind == "b" else _core.tensor(np.sign(x.numpy()))
 
 
 @named("round")

@@ -39,16 +39,16 @@ def set_printoptions(
 def tensor_text(t) -> str:
     """``tensor([[0.1000, 0.2000]], grad_fn=<AddBackward0>)``."""
     prefix = "tensor("
-    values = t.detach().numpy()
-    suffixes = [f"size={tuple(values.shape)}"] if values.size == 0 and values.ndim != 1 else []
-    told = (_dtypes.int64, _dtypes.bool_) if values.size else ()  # by their numbers
+    shape = tuple(t.shape)
+    suffixes = [f"size={shape}"] if 0 in shape and len(shape) != 1 else []
+    told = () if 0 in shape else (_dtypes.int64, _dtypes.bool_)  # by their numbers
     if t.dtype not in (_dtypes.get_default_dtype(), *told):
         suffixes.append(f"dtype={t.dtype}")
     if t.grad_fn is not None:
         suffixes.append(f"grad_fn=<{t.grad_fn.name()}>")
     elif t.requires_grad:
         suffixes.append("requires_grad=True")
-    text = prefix + _LAYOUT.body(values, len(prefix))
+    text = prefix + _LAYOUT.body(t.detach(), len(prefix))
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         fits = length + len(suffix) + 2 <= _LAYOUT.linewidth

@@ -148,17 +148,13 @@ def cdist(x1, x2, p: float = 2.0, compute_mode=None) -> Tensor:
     """Distances of each row of one to each row of the other, by their difference in every mode."""
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"cdist: x1 and x2 must have as many columns; got {x1.shape} and {x2.shape}")
-    if p == 2:
-        batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-        count = math.prod(batch)
-        one, two = (
-            _core.expanded(x, (*batch, *x.shape[-2:])).reshape(count, *x.shape[-2:]) for x in (x1, x2)
-        )
-        distances = _core.scaled_distances(one, two, 1.0).reshape(*batch, x1.shape[-2], x2.shape[-2])
-        return wrap(distances, "CdistBackward0")
-    result = _reductions.norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
-    result._op = "CdistBackward0" if result._op else ""
-    return result  # type: ignore[no-any-return]
+    if not p >= 0:
+        raise RuntimeError(f"cdist: p must be a number from 0 on; got {shown(p)}")
+    batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    count = math.prod(batch)
+    one, two = (_core.expanded(x, (*batch, *x.shape[-2:])).reshape(count, *x.shape[-2:]) for x in (x1, x2))
+    distances = _core.scaled_distances(one, two, 1.0, None, float(p))
+    return wrap(distances.reshape(*batch, x1.shape[-2], x2.shape[-2]), "CdistBackward0")
 
 
 def _norm(A, ord=None, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:

@@ -109,7 +109,13 @@ def _by_class(name: str, input, target, weight, ignored, reduction: str, *smooth
         raise ValueError(f"{name}: target must be {wanted} because {where}; got target {shape}")
     options = (weight, ignored, *smoothing, reduction)
     loss = answer(name, getattr(_core, name), _classes_last(input), ids, *options)
-    if reduction == "mean" and bool((ids == ignored).all()):
+    weight = options[0]
+    nothing = (
+        (ids == ignored)
+        if weight is None
+        else (ids == ignored) | (as_numbers(weight)[ids * (ids != ignored)] == 0)
+    )
+    if reduction == "mean" and bool(nothing.all()):
         loss = Core.__mul__(loss, math.nan)
     return wrap(loss, "NllLoss2DBackward0" if rank > 2 else "NllLossBackward0")
 
@@ -256,11 +262,22 @@ def binary_cross_entropy(
     _check_same_shape(name, input, target)
     _check_shares(name, "input", input)
     _check_shares(name, "target", target)
-    log = lambda x: _core.clip(_core.log(x), -100.0, None)  # noqa: E731
-    loss = (target - 1) * log(1 - input) - target * log(input)
+    loss = _of_probabilities(input, target)
     if weight is not None:
         loss = loss * _check_weight(name, "weight", weight, input)
     return reduced(loss, reduction_of(reduction, size_average, reduce), name, "BinaryCrossEntropyBackward0")
+
+
+def _of_probabilities(input, target):
+    """The losses; where ``p (1 - p)`` is below 1e-12 their slope is ``1e12 (p - target)``, as PyTorch's."""
+    corner = as_numbers(input)
+    corner = corner * (1 - corner) < 1e-12
+    if not corner.any():
+        return (target - 1) * _core.log(1 - input) - target * _core.log(input)
+    at, inside = input.detach(), _core.where(corner, 0.5, input)
+    log = lambda x: _core.clip(_core.log(x), -100.0, None)  # noqa: E731
+    there = (target - 1) * log(1 - at) - target * log(at) + (input - at) * ((at - target.detach()) * 1e12)
+    return _core.where(corner, there, _of_probabilities(wrap(inside), target))
 
 
 def binary_cross_entropy_with_logits(
@@ -306,7 +323,6 @@ def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
     x1, x2 = (_core.expanded(x, shape) for x in (x1, x2))
 
     def unit(x):
-        size = _core.sqrt(_core.clip(Core.sum(Core.__mul__(x, x), axis, True), least * least, None))
-        return Core.__truediv__(x, size)
+        return Core.__truediv__(x, _core.clip(_core.vector_norm(x, 2.0, axis, True), least, None))
 
     return wrap(Core.sum(Core.__mul__(unit(x1), unit(x2)), axis), "SumBackward1")

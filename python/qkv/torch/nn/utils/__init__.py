@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,9 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     if norm_type != 2:
         raise ValueError(f"clip_grad_norm_: norm_type must be 2; got {norm_type}")
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not given and isinstance(parameters, Iterator):
+        empty = "clip_grad_norm_: `parameters` is an empty generator, no gradient clipping will occur."
+        warnings.warn(empty, UserWarning, stacklevel=2)
     learned = [p for p in given if p.grad is not None]
     total = _core.clip_grad_norm(learned, float(max_norm), error_if_nonfinite)
     if error_if_nonfinite and not np.isfinite(total):
