@@ -24,35 +24,47 @@ class Layout:
     left_out: str = "..."  # in a row
     align_all: bool = True  # zeros, infinities and NaN widen columns, too; not in PyTorch
 
-    def body(self, values: np.ndarray, indent: int) -> str:
-        """All numbers in brackets, from a column of the page on."""
-        if not values.size:
+    def body(self, t: Any, indent: int) -> str:
+        """All numbers of a Tensor in brackets, from a column of the page on; of a summary no others are read."""
+        shape = tuple(t.shape)
+        size = math.prod(shape)
+        if not size:
             return "[]"
-        summarized = values.size > self.threshold
-        one = Formatter(self._edges(values) if summarized else values, self)
-        return self._rows(values, indent, one, summarized)
+        summarized = size > self.threshold
+        values = self._edges(t, 0) if summarized else t.numpy()
+        return self._rows(values, shape, indent, Formatter(values, self), summarized)
 
-    def _rows(self, values: np.ndarray, indent: int, one: Formatter, summarized: bool) -> str:
-        if values.ndim == 0:
+    def _rows(
+        self, values: np.ndarray, shape: tuple[int, ...], indent: int, one: Formatter, summarized: bool
+    ) -> str:
+        if not shape:
             return one(values.item())
-        n, edge = values.shape[0], self.edgeitems
-        cut = summarized and n > 2 * edge
-        picked = [*range(edge), None, *range(n - edge, n)] if cut else list(range(n))
-        if values.ndim == 1:
+        n, edge = len(values), self.edgeitems
+        picked: list[int | None] = [*range(n)]
+        if summarized and shape[0] > 2 * edge:
+            picked.insert(edge, None)
+        if len(shape) == 1:
             per_line = max(1, (self.linewidth - indent) // (one.width + 2))
             words = [self.left_out if i is None else one(values[i].item()) for i in picked]
             lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
             return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-        parts = ["..." if i is None else self._rows(values[i], indent + 1, one, summarized) for i in picked]
-        return "[" + ("," + "\n" * (values.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+        parts = [
+            "..." if i is None else self._rows(values[i], shape[1:], indent + 1, one, summarized)
+            for i in picked
+        ]
+        return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
 
-    def _edges(self, values: np.ndarray) -> np.ndarray:
+    def _edges(self, t: Any, axis: int) -> np.ndarray:
         """The numbers that a summary shows, which alone decide its format."""
-        edge = self.edgeitems
-        for axis, n in enumerate(values.shape):
-            if n > 2 * edge:
-                values = np.take(values, [*range(edge), *range(n - edge, n)], axis=axis)
-        return values
+        if axis == len(t.shape):
+            return t.numpy()  # type: ignore[no-any-return]
+        n, edge = t.shape[axis], self.edgeitems
+        if n <= 2 * edge:
+            return self._edges(t, axis + 1)
+        ends = (slice(edge), slice(n - edge, n))
+        return np.concatenate(
+            [self._edges(t[(slice(None),) * axis + (end,)], axis + 1) for end in ends], axis
+        )
 
 
 class Formatter:
@@ -92,16 +104,16 @@ class Formatter:
 
 def tensor_repr(t: Tensor) -> str:
     """``tensor([[0.1000, 0.2000]], dtype=float64, requires_grad=True)``."""
-    values = t.numpy()
+    empty = 0 in t.shape
     name = "Parameter" if type(t).__name__ == "Parameter" else "tensor"
-    notes = [f"size={values.shape}"] if not values.size and values.ndim != 1 else []
-    if values.dtype == np.float64 or (not values.size and values.dtype in (np.int64, np.bool_)):
-        notes.append(f"dtype={values.dtype}")
+    notes = [f"size={t.shape}"] if empty and len(t.shape) != 1 else []
+    if t.dtype == np.float64 or (empty and t.dtype in (np.int64, np.bool_)):
+        notes.append(f"dtype={t.dtype}")
     if t.requires_grad and t.is_leaf and name == "tensor":
         notes.append("requires_grad=True")
     elif not t.is_leaf:
         notes.append("computed")
-    return f"{name}({', '.join([Layout().body(values, len(name) + 1), *notes])})"
+    return f"{name}({', '.join([Layout().body(t.detach(), len(name) + 1), *notes])})"
 
 
 def shown_config(module: Any) -> str:

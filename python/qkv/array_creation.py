@@ -35,7 +35,14 @@ def _quiet() -> np.errstate:
 def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLike) -> None:
     """Refuse complex numbers, and whole ones that int64 cannot hold, which would wrap."""
     real(value)
-    if np.dtype(dtype) == np.int64 and value.dtype.kind == "u" and (value > np.iinfo(np.int64).max).any():
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu" and wanted != np.int64 and value.dtype.kind in "iu" and value.size:
+        low, high = np.iinfo(wanted).min, np.iinfo(wanted).max
+        if int(value.min()) < low or int(value.max()) > high:
+            raise OverflowError(
+                f"{operation}: {name} must be from {low} to {high} because the dtype is {wanted}; got {shown(value)}"
+            )
+    if wanted == np.int64 and value.dtype.kind == "u" and (value > np.iinfo(np.int64).max).any():
         raise ValueError(
             f"{operation}: {name} must be below 2^63 because the dtype is int64; got {value.max()}"
         )
@@ -47,9 +54,12 @@ def _made(numbers: npt.NDArray[Any], requires_grad: bool) -> Any:
 
 def _dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
-        return np.dtype(dtype)
+        wanted = np.dtype(dtype)
     except TypeError:
         raise TypeError(no_dtype(operation, dtype)) from None
+    if wanted.kind in "cOSUMm":
+        raise TypeError(f"{operation}: dtype must be one of real numbers or booleans; got {wanted}")
+    return wanted
 
 
 def _default_dtype(*numbers: Any) -> str | np.dtype[Any]:
@@ -247,9 +257,11 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     kind = _default_dtype(*numbers.values()) if dtype is None else _dtype("arange", dtype)
     for name, number in numbers.items():
-        _fits("arange", name, np.asarray(number), kind)
+        _fits("arange", name, np.asarray(number), kind if np.dtype(kind) == np.int64 else "float64")
     with _quiet():
-        return np.arange(first, last, step).astype(kind, copy=False)
+        found = np.arange(first, last, step)
+        _fits("arange", "numbers", found[[0, -1]] if found.size else found, kind)
+        return found.astype(kind, copy=False)
 
 
 def linspace(

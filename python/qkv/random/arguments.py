@@ -32,15 +32,20 @@ def unpacked(size: tuple[int | Sequence[int], ...]) -> Any:
     return size[0] if len(size) == 1 else size
 
 
-def shape_of(operation: str, size: Any) -> tuple[int, ...]:
+def shape_of(operation: str, size: Any, name: str = "size") -> tuple[int, ...]:
     try:
-        shape = tuple(operator.index(n) for n in ((size,) if np.ndim(size) == 0 else size))
+        given = tuple((size,) if np.ndim(size) == 0 else size)
+        shape = tuple(operator.index(n) for n in given)
     except (TypeError, ValueError):
+        given, shape = (True,), ()
+    if any(isinstance(n, bool) for n in given):
         raise TypeError(
-            f"{operation}: size must be integers or a tuple of integers because it is a shape; got {shown(size)}"
-        ) from None
+            f"{operation}: {name} must be integers or a tuple of integers because it is a shape; got {shown(size)}"
+        )
     if any(n < 0 for n in shape):
-        raise ValueError(f"{operation}: size must not be negative because it is a shape; got {shown(shape)}")
+        raise ValueError(
+            f"{operation}: {name} must not be negative because it is a shape; got {shown(shape)}"
+        )
     return shape
 
 
