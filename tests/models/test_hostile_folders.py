@@ -264,13 +264,9 @@ def test_tokenizers_that_do_not_fit(folder):
     write(folder / "tokenizer.json", whole)
     with pytest.raises(ValueError, match="the tokenizer must have a number for every text; WordPiece error"):
         SentenceEncoder.from_pretrained(folder).encode("東")
-    template = {
-        "type": "TemplateProcessing",
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
-        "special_tokens": {},
-    }
-    second = {**template, "single": [{"Sequence": {"id": "B", "type_id": 0}}]}  # of which the library panics
-    write(folder / "tokenizer.json", {**whole, "post_processor": second})
+    second = [{"Sequence": {"id": "B", "type_id": 0}}]  # of which the library panics
+    template = {"type": "TemplateProcessing", "single": second, "pair": second, "special_tokens": {}}
+    write(folder / "tokenizer.json", {**whole, "post_processor": template})
     for method in ("encode", "words", "tokens"):
         with pytest.raises(ValueError, match=f"^(encode|{method}): the tokenizer must "):
             getattr(models.Tokenizer.from_pretrained(folder), method)("dog")

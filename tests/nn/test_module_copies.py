@@ -168,3 +168,20 @@ def test_sequential_runs_modules_of_python():
 
     x = np.ones((2, 3), np.float32)
     close(nn.Sequential(Double(), Double())(x), 4 * x)
+
+
+def test_a_state_may_hold_the_module_s_own_weights_in_other_places():
+    """All are read before the first is written."""
+    layer = nn.Linear(3, 3)
+    twin = nn.Linear(3, 3)
+    net = nn.Sequential(layer, twin)
+    one, two = layer.weight.numpy().copy(), twin.weight.numpy().copy()
+    state = dict(net.state_dict())
+    state["0.weight"], state["1.weight"] = twin.weight, layer.weight
+    net.load_state_dict(state)
+    assert np.array_equal(layer.weight.numpy(), two)
+    assert np.array_equal(twin.weight.numpy(), one)
+    rolled = layer.weight.detach().T  # the same numbers, read in another order
+    state = {**net.state_dict(), "0.weight": rolled}
+    net.load_state_dict(state)
+    assert np.array_equal(layer.weight.numpy(), two.T)

@@ -2,6 +2,7 @@
 #include "nn/gru.h"
 #include "bindings/bindings.h"
 #include "bindings/modules/overridden_call.h"
+#include "ops/attention/ragged.h"
 
 namespace qkv::bindings {
 
@@ -90,6 +91,15 @@ Examples
        const ops::GruOutput y = ops::gru_layer({hidden}, x, state, {weight_ih, weight_hh, bias_ih, bias_hh});
        return std::pair(y.outputs, y.state);
      });
+  // The rows of each of `count` steps.
+  m.def("steps_apart(x, count)", [](const Tensor& x, Index count) {
+    if (x.rank() != 2 || count < 1 || x.dim(0) % count != 0)
+      fail_value("steps_apart: x must be (count B, M); got x ", x.shape(), ", count ", count);
+    py::list parts;
+    const std::vector<Index> rows(static_cast<std::size_t>(count), x.dim(0) / count);
+    for (const Tensor& part : ops::rows_apart(x, rows)) parts.append(py::cast(part));
+    return parts;
+  });
   op(m, "lstm_step(from_input, from_state, c)", [](Self from_input, Self from_state, Self c) {
     const ops::LstmOutput y = ops::lstm_step(from_input, from_state, c);
     return std::pair(y.h, y.c);

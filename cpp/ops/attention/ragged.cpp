@@ -21,22 +21,6 @@ struct JoinRows final : Step {
   const DType dtype;
 };
 
-// The first so many rows of x (R, M), the next ones and so on, which share its memory. The gradient is made once, not
-// added up of as many arrays of its size.
-Tensors rows_apart(const Tensor& given, const std::vector<Index>& counts) {
-  const Tensor x = packed(given);
-  std::vector<Array> parts;
-  std::vector<Shape> shapes;
-  Index row = 0;
-  for (const Index count : counts) {
-    shapes.push_back({count, x.dim(1)});
-    parts.push_back(x.data().view({shapes.back(), x.data().strides(), row * x.dim(1)}));
-    row += count;
-  }
-  if (wants_gradient({x})) return record_step(std::move(parts), {x}, std::make_unique<JoinRows>(shapes, x.dtype()));
-  return {parts.begin(), parts.end()};
-}
-
 // The lengths of pieces that begin at these rows, of so many in all.
 std::vector<Index> lengths_between(const char* operation, const char* name, const char* axis, const Array& begins,
                                    const Tensor& x) {
@@ -57,6 +41,20 @@ std::vector<Index> lengths_between(const char* operation, const char* name, cons
 }
 
 }  // namespace
+
+Tensors rows_apart(const Tensor& given, const std::vector<Index>& counts) {
+  const Tensor x = packed(given);
+  std::vector<Array> parts;
+  std::vector<Shape> shapes;
+  Index row = 0;
+  for (const Index count : counts) {
+    shapes.push_back({count, x.dim(1)});
+    parts.push_back(x.data().view({shapes.back(), x.data().strides(), row * x.dim(1)}));
+    row += count;
+  }
+  if (wants_gradient({x})) return record_step(std::move(parts), {x}, std::make_unique<JoinRows>(shapes, x.dtype()));
+  return {parts.begin(), parts.end()};
+}
 
 RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,
                                const std::vector<Index>& queries, const std::vector<Index>& keys,

@@ -27,4 +27,8 @@ RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Ten
 RaggedOutputs ragged_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Array& query_begins,
                                const Array& key_begins, const AttentionOptions& options, const FormulaFrom& formula);
 
+// The first so many rows of x (R, M), the next ones and so on, which share its memory. The gradient is made once, not
+// added up of as many arrays of its size.
+Tensors rows_apart(const Tensor& x, const std::vector<Index>& counts);
+
 }  // namespace qkv::ops

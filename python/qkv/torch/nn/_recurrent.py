@@ -112,7 +112,8 @@ class _Rule(Module):
     def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
         """One layer in one direction: x ``(T, B, M)`` and its state to outputs ``(T, B, H)`` and the last state."""
         steps = []
-        for given in F.linear(x, weights[0], weights[2]).unbind(0):
+        given_all = F.linear(x, weights[0], weights[2])
+        for given in _core.steps_apart(Core.reshape(given_all, (-1, given_all.shape[-1])), len(x)):
             state = self._step(given, state, weights)
             steps.append(state[0] if self._pair else state)
         return stack(steps), state
@@ -224,7 +225,7 @@ class _RNNRule(_Rule):
         super()._configure(nonlinearity=nonlinearity, **settings)
 
     def _step(self, given, state, weights: list[Any]):
-        total = given + F.linear(state, weights[1], weights[3])
+        total = F.linear(state, weights[1], weights[3]) + wrap(given, "UnbindBackward0")
         return F.tanh(total) if self.nonlinearity == "tanh" else F.relu(total)
 
 
