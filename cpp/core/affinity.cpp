@@ -18,6 +18,8 @@ int allowed_cpus() {
 
 void Placement::place([[maybe_unused]] std::vector<std::thread>& workers) {
 #if defined(__linux__)
+  constexpr std::size_t kMost = 4;  // of more, few meet the caller, and each move of it would cost a call for each
+  if (workers.size() > kMost) return;
   const int cpu = sched_getcpu();
   cpu_set_t allowed;
   if (cpu < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

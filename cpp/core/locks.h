@@ -2,8 +2,10 @@
 //
 // The child of a fork has one thread; a lock that another thread held would stay locked in it for ever. So one handler
 // takes every Mutex before a fork and gives it back after it, in both processes. The forking thread holds Python's
-// lock all the time. Hence the rules for a thread that holds a Mutex: it does not wait for Python's lock, does not work
-// on the pool, and takes no other Mutex but one of a later rank.
+// lock. Hence the rules for a thread that holds a Mutex: it does not wait for Python's lock, does not work on the pool,
+// and takes no other Mutex but one of a later rank. One exemption: an optimizer's step (nn/optim.cpp) works on the pool
+// under a Mutex of rank `outer`. It asks for no interrupt, so no worker waits for Python's lock, and a fork waits for
+// the end of the step.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@ namespace qkv::kernels {
 enum class Activation { relu, gelu, gelu_tanh, tanh, sigmoid, silu, leaky_relu, elu, softplus, huber };
 
 // Whether the gradient is computed from the result; otherwise it needs the input.
-inline constexpr bool needs_result(Activation a) {
+static constexpr bool needs_result(Activation a) {
   return a == Activation::relu || a == Activation::tanh || a == Activation::sigmoid;
 }
 

@@ -36,7 +36,7 @@ enum class FormulaOp : int32_t {
 // What a leaf (B or 1, H or 1, n) has a number for. A diagonal is the pairs of one difference of query and key: that of
 // query i and key j is i - j + Lk - 1. A table is read by its place; a head_table has one for each (batch and) head.
 enum class LeafLevel : uint8_t { head, query, key, diagonal, table, head_table };
-constexpr bool is_table(LeafLevel level) { return level >= LeafLevel::table; }
+static constexpr bool is_table(LeafLevel level) { return level >= LeafLevel::table; }
 
 template <class T> struct FormulaLeaf {
   LeafLevel level = LeafLevel::head;

@@ -17,7 +17,7 @@ struct KeyRules {
   const int64_t* q_offset = nullptr;       // (B), or null for 0; may be negative
   const int64_t* valid_lens = nullptr;     // j < valid_lens, 0..Lk; or null
   Index valid_batch = 0, valid_query = 0;  // strides of valid_lens; (B): 1, 0; (B, Lq): Lq, 1
-  bool operator==(const KeyRules&) const = default;
+  [[gnu::always_inline]] bool operator==(const KeyRules&) const = default;
 };
 
 // Keys [low, high), 0 <= low <= high.

@@ -1,5 +1,8 @@
 // Scaled dot-product attention, fused: scores, softmax and the product with the values, block by block, so that
 // nothing of size (Lq, Lk) is stored unless the weights are asked for. All options, in one path.
+//
+// Functions have internal linkage or are always inlined: a kernel for any instruction set includes this, and the linker
+// could keep its copy of any other for all.
 #pragma once
 
 #include <stdint.h>
@@ -13,21 +16,23 @@ namespace qkv::kernels {
 template <class T> struct HeadsView {
   T* data = nullptr;
   Index batch = 0, head = 0, position = 0;
-  T* at(Index b, Index h, Index i) const { return data + b * batch + h * head + i * position; }
+  [[gnu::always_inline]] T* at(Index b, Index h, Index i) const { return data + b * batch + h * head + i * position; }
 };
 
 // A (B, H, Lq, Lk) array by its strides in elements; 0 broadcasts. data is null where there is none.
 template <class T> struct WeightsView {
   T* data = nullptr;
   Index batch = 0, head = 0, query = 0, key = 0;
-  T* at(Index b, Index h, Index i, Index j) const { return data + b * batch + h * head + i * query + j * key; }
-  bool operator==(const WeightsView&) const = default;
+  [[gnu::always_inline]] T* at(Index b, Index h, Index i, Index j) const {
+    return data + b * batch + h * head + i * query + j * key;
+  }
+  [[gnu::always_inline]] bool operator==(const WeightsView&) const = default;
 };
 
 // The place of the first weight of a problem that is a part of a larger one.
 struct DropoutOrigin {
   Index batch = 0, query = 0, key = 0;
-  bool operator==(const DropoutOrigin&) const = default;
+  [[gnu::always_inline]] bool operator==(const DropoutOrigin&) const = default;
 };
 
 struct DropoutOptions {
@@ -35,7 +40,7 @@ struct DropoutOptions {
   uint64_t key = 0;              // of the counter-based stream (core/counter_random.h)
   DropoutOrigin origin;          // where the problem's weights lie in the matrices that the stream is for
   WeightsView<const bool> keep;  // replaces the stream if given
-  bool operator==(const DropoutOptions&) const = default;
+  [[gnu::always_inline]] bool operator==(const DropoutOptions&) const = default;
 };
 
 // How the scores of a row become weights, of which an excluded pair has 0: the name, what gives the weights of a row
@@ -60,14 +65,14 @@ struct NormalizerFacts {
   RowSum sum;
   bool zeros;
 };
-constexpr NormalizerFacts kNormalizers[] = {
+static constexpr NormalizerFacts kNormalizers[] = {
 #define X(name, sum, zeros) {#name, RowSum::sum, zeros},
     QKV_NORMALIZERS(X)
 #undef X
 };
-constexpr const NormalizerFacts& facts_of(Normalizer n) { return kNormalizers[static_cast<int>(n)]; }
+static constexpr const NormalizerFacts& facts_of(Normalizer n) { return kNormalizers[static_cast<int>(n)]; }
 // Whether weights sum to 1 by a threshold, below which scores have none.
-constexpr bool has_threshold(Normalizer n) { return facts_of(n).sum == RowSum::threshold; }
+static constexpr bool has_threshold(Normalizer n) { return facts_of(n).sum == RowSum::threshold; }
 
 // What a call asks for beyond plain attention. Each option has a default that asks for nothing. A kernel for special
 // cases runs only where the options that it does not support equal their defaults: it compares the whole struct, so
@@ -83,7 +88,7 @@ template <class T> struct ProblemOptions : KeyRules {
   const Formula<T>* formula = nullptr;          // of the scores and of allowed pairs; or null
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
   bool batch_invariant = false;
-  bool operator==(const ProblemOptions&) const = default;
+  [[gnu::always_inline]] bool operator==(const ProblemOptions&) const = default;
 };
 
 // How many pairs of a query and a key there are.
@@ -103,7 +108,7 @@ template <class T> struct AttentionProblem : ProblemOptions<T>, AttentionSizes {
   HeadsView<const T> value;  // (B, Hkv, Lk, Dv)
   T scale = 1;
   // The place of a row among those of (B, H, Lq).
-  Index row(Index b, Index h, Index i) const { return (b * heads + h) * queries + i; }
+  [[gnu::always_inline]] Index row(Index b, Index h, Index i) const { return (b * heads + h) * queries + i; }
 };
 
 // Whether a call is plain attention, for kernels that support no option.

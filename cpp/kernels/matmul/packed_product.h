@@ -25,7 +25,9 @@ template <class T> struct Operand {
   Index stride = 0;
   bool transposed = false;
 
-  const T* at(Index row, Index k) const { return data + (transposed ? k * stride + row : row * stride + k); }
+  [[gnu::always_inline]] const T* at(Index row, Index k) const {
+    return data + (transposed ? k * stride + row : row * stride + k);
+  }
 };
 
 template <class T> struct PackedProduct {
