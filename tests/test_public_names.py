@@ -21,9 +21,8 @@ T = qkv.tensor(np.ones((2, 3, 4), "float32"))
 def test_functions_stay_what_they_were():
     assert qkv.softmax.__name__ == "softmax"
     assert qkv.softmax.__module__ == "qkv.softmax"
-    assert (
-        qkv.softmax.__doc__.startswith("``e^(x_i / temperature)") or "softmax" in qkv.softmax.__doc__.lower()
-    )
+    assert qkv.softmax.__doc__ == inspect.unwrap(qkv.softmax).__doc__
+    assert "x / temperature" in qkv.softmax.__doc__.splitlines()[0]
     assert pickle.loads(pickle.dumps(qkv.softmax)) is qkv.softmax
     assert pickle.loads(pickle.dumps(losses.mse)) is losses.mse
     assert list(inspect.signature(qkv.softmax).parameters) == ["x", "axis", "temperature"]

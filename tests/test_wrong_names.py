@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-import time
 from types import ModuleType
 from typing import Any
 
@@ -336,10 +335,8 @@ def test_hints_are_found_once():
         pass
 
     probe = Probe()
-    start = time.perf_counter()
     hasattr(probe, "iloc")
     before = _errors._attribute_hint.cache_info().misses
     for _ in range(100):
         hasattr(probe, "iloc")
     assert _errors._attribute_hint.cache_info().misses == before
-    assert time.perf_counter() - start < 60
