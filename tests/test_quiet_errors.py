@@ -54,7 +54,7 @@ def test_the_text_of_a_typing_error_imports_no_module_of_names(name):
         f"try: {name}\n"
         f"except AttributeError as error: print(str(error))\n"
         f"new = {{m for m in sys.modules if m.startswith('qkv')}} - before[0]\n"
-        f"assert new <= {{'qkv._idioms', 'qkv._method_idioms'}}, new\n"
+        f"assert new <= {{'qkv._idioms', 'qkv._method_idioms', 'qkv._names'}}, new\n"
         f"assert (sys.exit, sys.excepthook) == before[1:]\n"
     )
     assert TYPOS[name] in run(program, PMI_SIZE="2", PMI_RANK="0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import threading
+from _thread import _local  # threading.local, which is not imported with qkv
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from . import _core
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def refuse_gradients(operation: str, advice: str = "detach() it", **values: Any) -> None:
+def refuse_gradients(operation: str, advice: str = "detach() it", /, **values: Any) -> None:
     """Refuse Tensors that record in place of numbers through which no gradient flows."""
     for name, value in values.items():
         if isinstance(value, _core.Tensor) and value.requires_grad and _core.grad_enabled():
@@ -22,7 +22,7 @@ def refuse_gradients(operation: str, advice: str = "detach() it", **values: Any)
             )
 
 
-class _Found(threading.local):
+class _Found(_local):
     def __init__(self) -> None:
         self.positions: list[bool] = []  # of each block that is entered, before it
 

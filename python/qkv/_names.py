@@ -39,7 +39,7 @@ def _listed(tree: ast.Module, folder: Path) -> list[str]:
             continue
         for part in ast.walk(statement.value):
             if isinstance(part, ast.Constant):
-                names.append(part.value)
+                names.append(str(part.value))
             elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
                 file = folder / f"{part.value.id}.py"
                 names += _listed(ast.parse(file.read_text(encoding="utf8")), folder)

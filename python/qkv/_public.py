@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 from . import _core
 from ._errors import plain, refusal, unknown_name
-from ._names import public_names
 
 
 def publish(module: str, submodules: Iterable[str] = ()) -> None:
@@ -145,6 +144,8 @@ def _explain_methods(cls: type) -> None:
 
 def _elsewhere(module: str, name: str) -> str | None:
     """Find a public name in the other modules of qkv, however it is spelled."""
+    from ._names import public_names  # only errors need them
+
     for path, names in public_names().items():
         for known in names if path != module else ():
             if plain(known) == plain(name):
@@ -154,4 +155,6 @@ def _elsewhere(module: str, name: str) -> str | None:
 
 def public_modules() -> list[str]:
     """Import all public modules but the imitation of PyTorch, and give their names."""
+    from ._names import public_names
+
     return [importlib.import_module(path).__name__ for path in public_names()]

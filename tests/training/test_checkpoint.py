@@ -94,10 +94,10 @@ import os, signal, numpy as np
 from qkv import training
 def die(*args, **kwargs): os.kill(os.getpid(), signal.SIGKILL)
 if {call!r} == "write":
-    savez = np.savez
-    def half(file, **entries):
-        savez(file, **entries); file.flush(); file.truncate(file.tell() // 2); die()
-    np.savez = half
+    write_array = np.lib.format.write_array
+    def half(file, table, **options):
+        write_array(file, table[: len(table) // 2], **options); die()
+    np.lib.format.write_array = half
 else:
     os.{call if call != "write" else "fsync"} = die
 training.save_arrays({str(path)!r}, {{"x": np.arange(5000)}}, {{"step": 2}})

@@ -14,7 +14,7 @@ from .._errors import shown
 from .._grad_mode import refuse_gradients
 from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
-from .inputs import check_feature_names, feature_names, floats, not_fitted, points, weights
+from .inputs import ADVICE, check_feature_names, feature_names, floats, not_fitted, points, weights
 from .local import in_blocks, local_fit, power_above
 
 PARAMETERS = ("kernel", "bandwidth", "degree")
@@ -149,9 +149,7 @@ class NadarayaWatson:
             else:
                 self.bandwidth_ = by_rule(self.bandwidth, table, s)
             return self
-        refuse_gradients(
-            "NadarayaWatson.fit", "use qkv.kernel_attention, or detach() it", bandwidth=self.bandwidth
-        )
+        refuse_gradients("NadarayaWatson.fit", ADVICE, bandwidth=self.bandwidth)
         given = _core.as_numpy(self.bandwidth, "NadarayaWatson.fit", "bandwidth")
         h = given.astype(np.float64)
         if given.dtype.kind == "b" or h.shape not in ((), (self.n_features_in_,)) or not (h > 0).all():

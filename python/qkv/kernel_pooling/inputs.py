@@ -13,6 +13,7 @@ from .. import _core
 from .._grad_mode import refuse_gradients
 
 NAME = "NadarayaWatson"
+ADVICE = "use qkv.kernel_attention, or detach() it"
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -41,7 +42,7 @@ def floats(x: Any, method: str, name: str) -> NDArray[Any]:
     if np.ma.is_masked(x):
         raise ValueError(f"{where} must have no masked entries because there is no number; got some")
     if hasattr(x, "requires_grad"):
-        refuse_gradients(f"{NAME}.{method}", "use qkv.kernel_attention, or detach() it", **{name: x})
+        refuse_gradients(f"{NAME}.{method}", ADVICE, **{name: x})
         x = _core.as_numpy(x, f"{NAME}.{method}", name)
     try:
         array = np.asarray(x)

@@ -14,7 +14,7 @@ from .bert_heads import BertPreTrainingHeads, draw, drawn
 from .config import BertConfig
 from .configuration import Configuration
 from .heads import Head
-from .outputs import itself, output, reduced
+from .outputs import output, reduced
 from .transformer_models import split_states
 
 # What files may hold a second time.
@@ -30,8 +30,11 @@ class BertModelOutput(NamedTuple):
     last_hidden_state: Tensor
     pooler_output: Tensor | None
 
-    __copy__ = itself
-    __reduce__ = reduced
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return reduced(self)
 
 
 class BertForPreTrainingOutput(NamedTuple):
@@ -40,8 +43,11 @@ class BertForPreTrainingOutput(NamedTuple):
     prediction_logits: Tensor
     seq_relationship_logits: Tensor
 
-    __copy__ = itself
-    __reduce__ = reduced
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return reduced(self)
 
 
 class LogitsOutput(NamedTuple):
@@ -49,8 +55,11 @@ class LogitsOutput(NamedTuple):
 
     logits: Tensor
 
-    __copy__ = itself
-    __reduce__ = reduced
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        return reduced(self)
 
 
 def _named(kind: Any, found: tuple[Any, ...]) -> Any:

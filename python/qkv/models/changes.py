@@ -24,7 +24,7 @@ UNUSED = frozenset(
 def known_entries(table: Architecture, config: Configuration, head: str | None) -> set[str]:
     """Give the entries that a model of this configuration is made by, in every spelling."""
     table.bodies(config)  # asks for entries that have no defaults; so does a head
-    if head in table.heads:
+    if head is not None and head in table.heads:
         table.heads[head].options(config)
     known = config.known | COMMON | (set() if table.kind in ("encoder", "image") else set(GENERATION))
     return known | {name for name, others in OTHER_NAMES.items() if known & {name, *others}}

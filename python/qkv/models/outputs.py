@@ -11,18 +11,14 @@ from .._numpy import without_history
 
 @cache
 def _tuple_type(name: str, fields: tuple[str, ...]) -> Any:
-    kind: Any = namedtuple(name, fields)
+    make: Any = namedtuple
+    kind = make(name, fields)
     kind.__reduce__ = lambda self: (
         _made,
         (name, fields, *without_history([*self])),
     )  # the class is in no module
-    kind.__copy__ = itself
+    kind.__copy__ = lambda self: self  # loses no gradient
     return kind
-
-
-def itself(result: Any) -> Any:
-    """Give what a shallow copy is, which loses no gradient: tuples do not change."""
-    return result
 
 
 def reduced(result: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

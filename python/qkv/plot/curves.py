@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._errors import count_of
 from .drawing import check_labelled, numbers, one_axes
-from .labels import readable_title
+from .texts import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._errors import needs, shown
+from .texts import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,8 +158,6 @@ def titles_per_row(operation: str, titles: Sequence[Any] | None, rows: int, cols
     """Spread titles, one per column or one list per row, over the grid."""
     if titles is None:
         return [[""] * cols for _ in range(rows)]
-    from .labels import readable_title
-
     nested = all(not isinstance(t, str) for t in titles)
     table = [list(t) for t in titles] if nested else [list(titles)] * rows
     if len(table) != rows or any(len(row) != cols for row in table):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from .._errors import shown
 from .drawing import check_number, given_axes
 from .heads import HeadsView, layers_of, sentence_of, title_of
-from .labels import add_label, readable_title, widest
+from .labels import add_label, widest
+from .texts import readable_title
 from .views import AttentionView
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from .drawing import (
     titles_per_row,
     whole,
 )
-from .labels import fit_ticks, label_ticks, readable_title
+from .labels import fit_ticks, label_ticks
+from .texts import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

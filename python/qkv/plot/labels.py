@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .drawing import figure_of, pyplot
+from .texts import readable as readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
 
 SIZE = 9.0  # points
 INCH = 72.0
-
-
-def readable(token: Any) -> str:
-    """Give a token with control characters and lone surrogates as Python escapes them, so that a page can hold it."""
-    text = str(token)
-    if text.isprintable():
-        return text
-    return "".join(repr(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text)
-
-
-def readable_title(text: Any) -> str:
-    """Give a title or a name of an axis, of any number of lines, in the same way; "" for None."""
-    return "" if text is None else "\n".join(map(readable, str(text).split("\n")))
 
 
 def add_label(ax: Axes, x: float, y: float, token: str, **options: Any) -> Text:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .drawing import check_labelled, check_number, lines_of, numbers, one_axes, row_of_axes
-from .labels import readable_title
+from .texts import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._atomic import write_file
 from .._errors import shown
-from .labels import readable_title
+from .texts import readable_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
