@@ -1,7 +1,7 @@
 """Whether a gradient arrives at every argument: each in turn is replaced by a Tensor that records.
 
-A call that is not refused has to have a result that is connected with the Tensor, or a line in a table of exceptions that
-says why there is no gradient. Used as::
+A call that is not refused has to have a result that is connected with the Tensor, or a line in a table of exceptions
+that says why there is no gradient. Used as::
 
     faults = lost_gradients([("exp", qkv.exp, {"x": A}), ...], qkv.tensor, {"argsort: x": "places have none"})
 """

@@ -16,7 +16,9 @@ PYTHON = Path(qkv.__file__).parent
 PUBLIC = {name for names in public_names().values() for name in names}
 # Parameters that a protocol of others asks for, and that change nothing.
 NOTHING = {
-    "NadarayaWatson.get_params": {"deep"},  # scikit-learn's: of estimators in estimators, of which there are none
+    "NadarayaWatson.get_params": {
+        "deep"
+    },  # scikit-learn's: of estimators in estimators, of which there are none
     "ReduceLROnPlateau.lr_at": {"n"},  # a schedule's, whose rate depends on measurements
 }
 
@@ -62,10 +64,14 @@ TAKES_MORE = {
     "BertConfig.base": lambda **o: models.BertConfig.base(**o),
     "BertConfig.large": lambda **o: models.BertConfig.large(**o),
     "BertForMaskedLM": lambda **o: models.BertForMaskedLM(models.BertConfig(**SIZES))([[2, 3]], **o),
-    "BertModel.hidden_states": lambda **o: models.BertModel(models.BertConfig(**SIZES)).hidden_states([[2, 3]], **o),
+    "BertModel.hidden_states": lambda **o: models.BertModel(models.BertConfig(**SIZES)).hidden_states(
+        [[2, 3]], **o
+    ),
     "record": lambda **o: look.record(nn.SelfAttention(3, 2), np.ones((5, 3)), **o),
     "measures": lambda **o: look.measures(nn.SelfAttention(3, 2), np.ones((5, 3)), **o),
-    "importance": lambda **o: look.importance(nn.SelfAttention(3, 2), lambda y: y.sum(), np.ones((5, 3)), **o),
+    "importance": lambda **o: look.importance(
+        nn.SelfAttention(3, 2), lambda y: y.sum(), np.ones((5, 3)), **o
+    ),
     "show_attention": lambda **o: plot.show_attention(np.ones((5, 3)), np.ones((5, 3)), **o),
     "set_params": lambda **o: qkv.NadarayaWatson().set_params(**o),
     "SGD": lambda **o: qkv.optim.SGD([nn.Parameter([1.0])], 0.1, **o),

@@ -18,7 +18,8 @@ def refuse_gradients(operation: str, advice: str = "detach() it", /, **values: A
         if isinstance(value, _core.Tensor) and value.requires_grad and _core.grad_enabled():
             what = "a number" if value.ndim == 0 else "numbers"
             raise TypeError(
-                f"{operation}: {name} must be {what} because it takes no gradient; got a Tensor that requires one, {advice}"
+                f"{operation}: {name} must be {what} because it takes no gradient; "
+                f"got a Tensor that requires one, {advice}"
             )
 
 

@@ -244,7 +244,8 @@ def test_states_in_another_order(decoder):
     without = model.decoder.init_state(model.encoder(src))
     assert model.decoder.reorder_state(without, [1])[2] is None
     with pytest.raises(
-        ValueError, match=r"reorder: indices must be from 0 to 2 because axis . of .* has so many entries; got 3"
+        ValueError,
+        match=r"reorder: indices must be from 0 to 2 because axis . of .* has so many entries; got 3",
     ):
         model.decoder.reorder_state(state, [0, 3])
     with pytest.raises(ValueError, match=r"reorder_state: indices must be \(B,\); got indices \(1, 1\)"):

@@ -11,8 +11,8 @@ import qkv
 from qkv import data, training
 
 NAMES = [
-    "allow_pickle", "file", "args", "kwds", "x", "x.npy", "x.npy.npy", ".npy", "", "a/b", "../x", "/etc/x", "a\\b", "./a",
-    "gewöhnlich", "数", "🙂", "a b\n", ".", "..", "facts.npy", "n" * 60000, "weight", "arr_0",
+    "allow_pickle", "file", "args", "kwds", "x", "x.npy", "x.npy.npy", ".npy", "", "a/b", "../x", "/etc/x", "a\\b",
+    "./a", "gewöhnlich", "数", "🙂", "a b\n", ".", "..", "facts.npy", "n" * 60000, "weight", "arr_0",
 ]  # fmt: skip
 
 

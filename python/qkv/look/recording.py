@@ -21,8 +21,8 @@ class Recording:
     """What :func:`record` kept of a call.
 
     ``recording[name]`` is a read-only array (a Tensor with ``keep_graph``), or a list of them where the module was
-    called more than once. Weights and scores of the fused attention are computed when they are read, and when a recording
-    is pickled or copied deep, which takes the model along and leaves the history of Tensors out.
+    called more than once. Weights and scores of the fused attention are computed when they are read, and when a
+    recording is pickled or copied deep, which takes the model along and leaves the history of Tensors out.
 
     Attributes
     ----------

@@ -14,10 +14,20 @@ from .generation_rules import ENTRIES as GENERATION
 COMMON = {"architectures", "id2label", "label2id", "model_type", "num_labels", *NEVER}
 # Entries of transformers' configurations that nothing is computed by, in names close to others.
 UNUSED = frozenset(
-    """
-    bos_token_id cls_token_id decoder_layerdrop encoder_layerdrop eos_token_id is_decoder is_encoder_decoder pad_token_id
-    pooler_hidden_size pooler_output_size qa_dropout sep_token_id
-    """.split()
+    [
+        "bos_token_id",
+        "cls_token_id",
+        "decoder_layerdrop",
+        "encoder_layerdrop",
+        "eos_token_id",
+        "is_decoder",
+        "is_encoder_decoder",
+        "pad_token_id",
+        "pooler_hidden_size",
+        "pooler_output_size",
+        "qa_dropout",
+        "sep_token_id",
+    ]
 )
 
 
