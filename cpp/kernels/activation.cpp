@@ -36,12 +36,31 @@ template <> struct NormalTail<double> {
       0.0031644393024487087, 0.0012844649238595344};
 };
 
+// Whether any lane is below kTail, in as few instructions as there are.
+inline bool reaches_tail(Vec<float> x) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(static_cast<float>(kTail)), _CMP_LT_OQ) != 0;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, _mm256_set1_ps(static_cast<float>(kTail)), _CMP_LT_OQ)) != 0;
+#else
+  return any(x < all<float>(kTail));
+#endif
+}
+inline bool reaches_tail(Vec<double> x) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(kTail), _CMP_LT_OQ) != 0;
+#elif defined(__AVX2__)
+  return _mm256_movemask_pd(_mm256_cmp_pd((__m256d)x, _mm256_set1_pd(kTail), _CMP_LT_OQ)) != 0;
+#else
+  return any(x < all<double>(kTail));
+#endif
+}
+
 // f(x), but in lanes below kTail that of `tail`, which most vectors do without.
 template <class T, class F, class Tail> inline Vec<T> with_tail(Vec<T> x, F f, Tail tail) {
   const Vec<T> y = f(x);
-  const auto below = x < all<T>(kTail);
-  if (__builtin_expect(!any(below), 1)) return y;
-  return select(below, tail(x), y);
+  if (__builtin_expect(!reaches_tail(x), 1)) return y;
+  return select(x < all<T>(kTail), tail(x), y);
 }
 
 // The distribution function of the normal distribution.
