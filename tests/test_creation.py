@@ -114,3 +114,50 @@ def test_complex_numbers_are_refused():
     ):
         with pytest.raises(TypeError, match=r"^expected real numbers because qkv computes in no others"):
             make()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: qkv.full((2,), 300, dtype="int8"),
+            OverflowError,
+            r"^full: fill_value must be from -128 to 127 because the dtype is int8; got 300$",
+        ),
+        (
+            lambda: qkv.arange(300, dtype="uint8"),
+            OverflowError,
+            r"^arange: numbers must be from 0 to 255 because the dtype is uint8; got 299$",
+        ),
+        (
+            lambda: qkv.zeros(2, dtype="complex64"),
+            TypeError,
+            r"^zeros: dtype must be one of real numbers .*complex64$",
+        ),
+        (
+            lambda: qkv.ones(2, dtype=object),
+            TypeError,
+            r"^ones: dtype must be one of real numbers .*; got object$",
+        ),
+        (lambda: qkv.zeros(True), TypeError, r"^zeros: size must be integers .*; got True$"),
+        (lambda: qkv.linspace(0, 1, -1), ValueError, r"^linspace: num must not be negative"),
+        (
+            lambda: qkv.normalize(3.0),
+            ValueError,
+            r"^normalize: axis must be None because a number has no axes; got axis -1$",
+        ),
+        (
+            lambda: qkv.split(np.arange(6), 2.0),
+            TypeError,
+            r"^split: indices_or_sections must be an integer or a list of integers; got 2\.0$",
+        ),
+    ],
+)
+def test_what_a_dtype_or_an_axis_lacks_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_the_ends_of_narrow_dtypes():
+    assert qkv.arange(256, dtype="uint8")[-1] == 255
+    assert qkv.full((2,), -128, dtype="int8").tolist() == [-128, -128]

@@ -38,10 +38,11 @@ def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLi
     wanted = np.dtype(dtype)
     if wanted.kind in "iu" and wanted != np.int64 and value.dtype.kind in "iu" and value.size:
         low, high = np.iinfo(wanted).min, np.iinfo(wanted).max
-        if int(value.min()) < low or int(value.max()) > high:
-            raise OverflowError(
-                f"{operation}: {name} must be from {low} to {high} because the dtype is {wanted}; got {shown(value)}"
-            )
+        for number in (int(value.min()), int(value.max())):
+            if not low <= number <= high:
+                raise OverflowError(
+                    f"{operation}: {name} must be from {low} to {high} because the dtype is {wanted}; got {number}"
+                )
     if wanted == np.int64 and value.dtype.kind == "u" and (value > np.iinfo(np.int64).max).any():
         raise ValueError(
             f"{operation}: {name} must be below 2^63 because the dtype is int64; got {value.max()}"
