@@ -262,6 +262,8 @@ ATTRIBUTES = {
             in_proj_bias (q_proj): the three are q_proj.bias, k_proj.bias and v_proj.bias
             weights attn attention attention_scores (attention_weights): did you mean attention_weights?
             forward: define forward(self, ...) in your class
+            register_full_backward_hook register_backward_hook (register_forward_hook): backward has no hooks, \
+                forward has: register_forward_hook and register_forward_pre_hook
             register_forward_hook register_forward_pre_hook register_full_backward_hook: there are no \
                 hooks; override forward in a subclass and call super().forward(...)
             compile: nothing is compiled, leave it out

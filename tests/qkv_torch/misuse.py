@@ -1,12 +1,14 @@
 """Calls that are wrong in one argument: what PyTorch and qkv.torch make of them.
 
 Functions, methods and modules are called with good arguments, each of which is replaced in turn by values of other
-sizes, ranks, dtypes, signs and kinds.
+sizes, ranks, dtypes, signs and kinds, or by a Tensor that requires a gradient. Recurrent layers, attention and
+Transformers have tests of their own.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -39,6 +41,12 @@ WRONG = {
     "places": "m.tensor([0, 5])",
     "below": "m.tensor([0, -1])",
     "truth": "m.ones(2, 3) > 0",
+}
+# What requires a gradient; "like": the good value itself.
+RECORDING = {
+    "number": "m.tensor(0.5, requires_grad=True)",
+    "one": "m.tensor([0.5], requires_grad=True)",
+    "like": "(VALUE).detach().clone().requires_grad_()",
 }
 # The good calls of what `SAMPLES` has not: methods, nn.functional.
 METHODS = {
@@ -160,14 +168,6 @@ MODULES = {
     "BCELoss": ("p", "p, p"),
     "BCEWithLogitsLoss": ("p", "x, p"),
     "KLDivLoss": ("", "x, p"),
-    **{name: ("3, 4, 2", "stack, m.ones(2, 3, 4)") for name in ("RNN", "GRU")},
-    "LSTM": ("3, 4, 2", "stack"),
-    **{name: ("3, 4", "x, m.ones(2, 4)") for name in ("RNNCell", "GRUCell")},
-    "LSTMCell": ("3, 4", "x"),
-    "MultiheadAttention": ("3, 1, 0.0", "stack, stack, stack, None, False"),
-    "TransformerEncoderLayer": ("3, 1, 5, 0.0", "stack, square"),
-    "TransformerDecoderLayer": ("3, 1, 5, 0.0", "stack, stack, square"),
-    "Transformer": ("3, 1, 1, 1, 5, 0.0", "stack, stack"),
 }
 MODULE_KEYWORDS = {
     **{name: "reduction='sum'" for name in MODULES if name.endswith("Loss") and name != "HuberLoss"},
@@ -177,8 +177,11 @@ MODULE_KEYWORDS = {
 }
 
 
+_given = functools.cache(given)  # no call changes them
+
+
 class Call(NamedTuple):
-    """One wrong call: `setup` makes what is called, and `code` calls it, with `m` the module."""
+    """One call: `code` makes it of the module `m`, with WRONG for the text `value`."""
 
     where: str
     argument: str
@@ -200,16 +203,17 @@ def _text(parts: list[tuple[str, str]]) -> str:
     return ", ".join(value if name.isdigit() else f"{name}={value}" for name, value in parts)
 
 
-def _wrong(where: str, code: str, arguments: str) -> Iterator[Call]:
+def _wrong(where: str, code: str, arguments: str, values: dict[str, str]) -> Iterator[Call]:
     """`code` with ARGUMENTS for its arguments, each replaced in turn."""
     parts = _parts(arguments)
-    for i, (name, _) in enumerate(parts):
-        for mistake, value in WRONG.items():
+    for i, (name, good) in enumerate(parts):
+        for mistake, value in values.items():
             others = [*parts[:i], (name, "WRONG"), *parts[i + 1 :]]
-            yield Call(where, name, mistake, code.replace("ARGUMENTS", _text(others)), value)
+            text = value.replace("VALUE", good)
+            yield Call(where, name, mistake, code.replace("ARGUMENTS", _text(others)), text)
 
 
-def _taken(name: str, f: Any) -> str:
+def _taken(name: str) -> str:
     """Keywords of `VALUES` that PyTorch's function takes."""
     import torch
 
@@ -220,37 +224,37 @@ def _taken(name: str, f: Any) -> str:
     return "".join(f", {a}={value}" for a, value in words if value is not None)
 
 
-def functions() -> Iterator[Call]:
+def functions(values: dict[str, str] = WRONG) -> Iterator[Call]:
     import torch
 
     import qkv.torch
 
     for name, sample in SAMPLES.items():
         if callable(getattr(torch, name, None)) and hasattr(qkv.torch, name):
-            yield from _wrong(name, f"m.{name}(ARGUMENTS)", sample + _taken(name, None))
+            yield from _wrong(name, f"m.{name}(ARGUMENTS)", sample + _taken(name), values)
     for name, sample in METHODS.items():
         (_, first), *rest = _parts(sample)
-        yield from _wrong(f".{name}", f"({first}).{name}(ARGUMENTS)", _text(rest))
+        yield from _wrong(f".{name}", f"({first}).{name}(ARGUMENTS)", _text(rest), values)
     for name, sample in FUNCTIONAL.items():
         more = ", " + KEYWORDS[name] if name in KEYWORDS else ""
-        yield from _wrong(f"F.{name}", f"m.nn.functional.{name}(ARGUMENTS)", sample + more)
+        yield from _wrong(f"F.{name}", f"m.nn.functional.{name}(ARGUMENTS)", sample + more, values)
 
 
 def modules() -> Iterator[Call]:
     for name, (made, called) in MODULES.items():
         keywords = MODULE_KEYWORDS.get(name, "")
         made = ", ".join(text for text in (made, keywords) if text)
-        yield from _wrong(f"nn.{name}", f"m.nn.{name}(ARGUMENTS)({called})", made)
-        yield from _wrong(f"nn.{name}()", f"m.nn.{name}({made})(ARGUMENTS)", called)
+        yield from _wrong(f"nn.{name}", f"m.nn.{name}(ARGUMENTS)({called})", made, WRONG)
+        yield from _wrong(f"nn.{name}()", f"m.nn.{name}({made})(ARGUMENTS)", called, WRONG)
 
 
-REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError)
+REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, AssertionError)
 
 
 def outcome(m: Any, call: Call) -> Any:
     """What comes out: an exception, or results as text and arrays."""
     m.manual_seed(0)
-    space = given(m)
+    space = dict(_given(m))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -290,3 +294,22 @@ def verdict(call: Call) -> str:
             return ""
         return "refused" if isinstance(ours, Exception) else "answered"
     return "" if same(ours, theirs) else "differs"
+
+
+def gradient(m: Any, call: Call) -> str:
+    """What becomes of a recording argument: "refused", "kept" (it gets a gradient) or "lost"."""
+    m.manual_seed(0)
+    space = dict(_given(m))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            space["WRONG"] = eval(call.value, space)
+            result = eval(call.code, space)
+            parts = result if isinstance(result, (tuple, list)) else [result]
+            recorded = [part for part in parts if getattr(part, "requires_grad", False) is True]
+            if not recorded:
+                return "lost"
+            sum((part * part).sum() for part in recorded).backward()
+        except (*REFUSALS, AttributeError):
+            return "refused"
+    return "lost" if space["WRONG"].grad is None else "kept"

@@ -36,7 +36,7 @@ CASES = [
         for call in (
             lambda: torch.add(torch.arange(3), torch.arange(3), alpha=2.5),
             lambda: torch.rsub(torch.arange(3), 2, alpha=2.5),
-            lambda: torch.arange(3).sub_(torch.ones(3, dtype=torch.bool), alpha=2.5),
+            lambda: torch.arange(3).sub_(torch.ones(3, dtype=torch.int32), alpha=2.5),
         )
     ),
     (lambda: torch.sqrt(8), TypeError, "sqrt: input must be a Tensor; got int"),
@@ -54,7 +54,7 @@ CASES = [
         "randint: size must not be negative because it is a shape; got (-128, -127, -126, -125, -124, -123, ...)",
     ),
     (
-        lambda: torch.zeros(torch.arange(-128, 128)),
+        lambda: torch.zeros(tuple(range(-128, 128))),
         RuntimeError,
         "zeros: sizes must be at least 0; got (-128, -127, -126, -125, -124, -123, ...)",
     ),

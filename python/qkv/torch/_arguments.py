@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import real, shown
 from ._tensor import Core, Tensor, _core_shape
 
-_NUMBERS = (int, float, np.number, np.bool_)
+NUMBERS = (int, float, np.number, np.bool_)
 
 
 def tensor(operation: str, name: str, value: Any) -> Any:
@@ -34,7 +34,7 @@ def number(operation: str, name: str, value: Any) -> Any:
                 f"{operation}: {name} must be a number; got a Tensor of shape {_core_shape(value)}"
             )
         return value.item()
-    if not isinstance(real(value), _NUMBERS):
+    if not isinstance(real(value), NUMBERS):
         raise TypeError(f"{operation}: {name} must be a number; got {shown(value)}")
     return value
 

@@ -96,7 +96,7 @@ _TABLE = {
     ".element_size": lambda t: int(t.dtype.itemsize),
     ".data_ptr": lambda t: int(_core.address(t)),
     "is_floating_point": lambda input: bool(input.dtype.is_floating_point),
-    "is_complex": lambda input: False,
+    "is_complex": lambda input: bool(input.dtype.is_complex),
     "torch.is_tensor": lambda obj: isinstance(obj, Tensor),
     "torch.result_type": lambda tensor1, tensor2: result_dtype(tensor1, tensor2),
     "torch.promote_types": lambda type1, type2: common_dtype(type1, type2),

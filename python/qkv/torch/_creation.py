@@ -13,27 +13,39 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .._errors import real, shown
+from .._errors import shown
 from . import _dtypes
+from ._arguments import integer, number
+from ._arguments import tensor as tensor_of
 from ._dtypes import check_device, computed, dtype, int64
 from ._elementwise import as_tensor as _as_tensor
 from ._elementwise import cast, common_dtype, is_operand, result_dtype
 from ._settings import arguments
 from ._shaping import in_memory_order, sizes
-from ._tensor import Core, Tensor, _core_size, named, wrap
+from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap
+
+
+def _is_list(data) -> bool:
+    """Whether it holds numbers in order: a list, a range, an array of Python's."""
+    return isinstance(data, (list, tuple)) or (
+        isinstance(data, Sequence | array) and not isinstance(data, (str, bytes))
+    )
 
 
 def kind_of(data) -> dtype:
     """The dtype that `torch.tensor` gives to data."""
+    if isinstance(data, np.generic):
+        data = np.asarray(data)  # NumPy's numbers have a dtype of their own
     if is_operand(data):
         return result_dtype(data)  # type: ignore[no-any-return]
-    if isinstance(data, (list, tuple)):
+    if _is_list(data):
         kinds = [kind_of(item) for item in data]
         return functools.reduce(common_dtype, kinds) if kinds else _dtypes.get_default_dtype()
     if hasattr(data, "__array__"):
@@ -43,8 +55,12 @@ def kind_of(data) -> dtype:
 
 def numbers_of(data):
     """Data as an array, with Tensors in lists taken apart."""
-    if isinstance(data, (list, tuple)):
-        return np.asarray([numbers_of(item) for item in data])
+    if _is_list(data):
+        parts = [numbers_of(item) for item in data]
+        if len({part.shape for part in parts}) > 1:
+            found = " and ".join(dict.fromkeys(str(part.shape) for part in parts))
+            raise ValueError(f"tensor: data must be lists of equal lengths; got parts of the shapes {found}")
+        return np.asarray(parts)
     return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
 
 
@@ -120,8 +136,6 @@ def tensor(data, *, dtype=None, device=None, requires_grad: bool = False, pin_me
     """
     kind = kind_of(data) if dtype is None else computed(dtype, "tensor")
     numbers = numbers_of(data)
-    if numbers.dtype == object:
-        raise ValueError("tensor: data must be lists of equal lengths; got lists of different ones")
     return finished(numbers, kind, "tensor", device, requires_grad)
 
 
@@ -206,18 +220,14 @@ ones = _filled("ones", 1)
 empty = _filled("empty", 0)
 
 
-def _number(value):
-    return value.item() if isinstance(value, Core) else real(value)
-
-
 def _full(size, fill_value) -> np.ndarray:
     shape: Any = _shape("full", (size,))
-    return np.full(shape, _number(fill_value))
+    return np.full(shape, number("full", "fill_value", fill_value))
 
 
 full: Any = factory("full")(lambda size, fill_value: _full(size, fill_value))
 factory("full_like", like=True)(
-    lambda input, fill_value: in_memory_order(input, lambda shape: np.full(shape, _number(fill_value)))
+    lambda input, fill_value: in_memory_order(input, lambda shape: _full(shape, fill_value))
 )
 factory("new_full", like=True)(lambda t, size, fill_value: _full(size, fill_value))
 factory("new_tensor", like=True)(lambda t, data: numbers_of(data))
@@ -226,13 +236,12 @@ named("torch.asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dt
 
 
 @factory("arange")
-def arange(start=None, end=None, step=1):
+def arange(start: Any = ..., end: Any = ..., step=1):
     """Numbers from ``start`` (0) up to ``end``, without it, in steps."""
-    if start is None and end is None:
+    given = [one for one in (start, end) if one is not ...]
+    if not given:
         raise TypeError("arange: end must be given; got neither start nor end")
-    first, last, by = map(
-        _number, (0, start, step) if end is None else (0 if start is None else start, end, step)
-    )
+    first, last, by = (number("arange", "start, end and step", one) for one in (0, *given, step)[-3:])
     if by == 0 or (last - first) / by < 0:
         raise RuntimeError(f"arange: step must lead from start to end; got {first}, {last}, step {by}")
     whole = all(isinstance(value, (int, np.integer)) for value in (first, last, by))
@@ -243,10 +252,8 @@ def arange(start=None, end=None, step=1):
 @factory("linspace", _dtypes.get_default_dtype)
 def linspace(start, end, steps: int, dtype):
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
-    ends = np.array([_number(start), _number(end)])
-    if np.iscomplexobj(ends):
-        return ends  # is refused
-    places = np.arange(count := int(steps))
+    ends = np.array([number("linspace", word, one) for word, one in (("start", start), ("end", end))])
+    places = np.arange(count := integer("linspace", "steps", steps, 0))
     with np.errstate(all="ignore"):
         first, last = ends.astype(dtype.core)
         by = (last - first) / np.dtype(dtype.core).type(max(count - 1, 1))
@@ -258,7 +265,10 @@ def linspace(start, end, steps: int, dtype):
 def logspace(start, end, steps: int, base=10.0):
     """Powers of ``base`` from ``start`` to ``end``."""
     with np.errstate(all="ignore"):
-        return np.logspace(_number(start), _number(end), int(steps), base=_number(base))
+        ends = (number("logspace", word, one) for word, one in (("start", start), ("end", end)))
+        return np.logspace(
+            *ends, integer("logspace", "steps", steps, 0), base=number("logspace", "base", base)
+        )
 
 
 @named("torch.meshgrid")
@@ -266,6 +276,10 @@ def meshgrid(*tensors, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinates of all points of a grid."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy'; got {shown(indexing)}")
+    if not tensors or any(len(_core_shape(tensor_of("meshgrid", "tensors", t))) > 1 for t in tensors):
+        raise RuntimeError("meshgrid: tensors must be Tensors of at most one axis; got none, or others")
     shape = tuple(_core_size(t) for t in tensors)
     grids = []
     for i, t in enumerate(tensors):

@@ -19,8 +19,9 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._arguments import flag
 from ._axes import along, axis_of
-from ._elementwise import as_numbers
+from ._elementwise import as_numbers, as_tensor, is_operand
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
 
@@ -122,15 +123,16 @@ def unique(input, sorted: bool = True, return_inverse: bool = False, return_coun
 def bincount(input, weights=None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs."""
     factors = None if weights is None else as_numbers(weights)
-    counts = np.bincount(as_numbers(input), factors, minlength)
+    counts = np.bincount(as_numbers(as_tensor(input)), factors, minlength)
     return wrap_array(counts if factors is None else counts.astype(factors.dtype))
 
 
-def _ordered(name: str, t, dim, descending) -> Any:
+def _ordered(name: str, t, dim, descending, stable) -> Any:
     x = t if name == "sort" else Core.detach(t)
-    values, places = along(
-        lambda t, axis: _core.sort(t, axis, bool(descending)), x, axis_of(dim, len(t.shape), name)
-    )
+    down = flag(name, "descending", descending)
+    if stable is not None:
+        flag(name, "stable", stable)
+    values, places = along(lambda t, axis: _core.sort(t, axis, down), x, axis_of(dim, len(t.shape), name))
     return (
         wrap(places)
         if name == "argsort"
@@ -139,13 +141,19 @@ def _ordered(name: str, t, dim, descending) -> Any:
 
 
 _TABLE = {
-    "sort": lambda input, dim=-1, descending=False, stable=False: _ordered("sort", input, dim, descending),
+    "sort": lambda input, dim=-1, descending=False, stable=False: _ordered(
+        "sort", input, dim, descending, stable
+    ),
     "argsort": lambda input, dim=-1, descending=False, stable=False: _ordered(
-        "argsort", input, dim, descending
+        "argsort", input, dim, descending, stable
     ),
     "argwhere": lambda input: nonzero(input),
     "torch.isin": lambda elements, test_elements, *, assume_unique=False, invert=False: wrap_array(
-        np.isin(as_numbers(elements), as_numbers(test_elements), assume_unique, invert)
+        np.isin(
+            *(as_numbers(one if is_operand(one) else as_tensor(one)) for one in (elements, test_elements)),
+            flag("isin", "assume_unique", assume_unique),
+            flag("isin", "invert", invert),
+        )
     ),
 }
 define(_TABLE)

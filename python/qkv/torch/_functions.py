@@ -17,8 +17,9 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from . import _dtypes
+from ._arguments import integer, number
 from ._conversion import clone
-from ._dtypes import bool_
+from ._dtypes import bool_, uint8
 from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
 from ._tensor import Core, Tensor, as_core, define, named, wrap, wrap_array
 
@@ -31,8 +32,6 @@ def floats(t) -> Tensor:
 
 def _unary(name: str, label: str, compute, convert) -> None:
     def f(input) -> Tensor:
-        if isinstance(input, int | float):
-            raise TypeError(f"{name}: input must be a Tensor; got {type(input).__name__}")
         x = convert(input)
         return wrap(compute(as_core(x)), label, x._kind)
 
@@ -62,7 +61,7 @@ def round(input, *, decimals: int = 0) -> Tensor:
     input = as_tensor(input)
     if input.dtype.kind < 2:
         return clone(input)
-    if not decimals:
+    if not integer("round", "decimals", decimals):
         return wrap(_core.round(input), "RoundBackward0")
     with np.errstate(all="ignore"):
         rounded = np.round(Core.numpy(input), decimals)
@@ -85,10 +84,12 @@ def clamp(input, min=None, max=None):
 @named("where")
 def where(condition, input=None, other=None):
     """``input`` where the condition holds, else ``other``; the condition's places if both are left out."""
-    if input is None:
+    if input is None and other is None:
         return tuple(wrap_array(places) for places in np.nonzero(as_numbers(condition)))
     if isinstance(condition, Tensor) and isinstance(input, Tensor) and condition.dtype is not bool_:
         condition, input = input, condition  # tensor.where(condition, other)
+    if (kind := as_tensor(condition).dtype) is not bool_ and kind is not uint8:
+        raise RuntimeError(f"where: condition must hold booleans; got {kind}. Compare it: condition != 0")
     *chosen, kind = _core.promoted(input, other)
     return wrap(_core.where(condition, *chosen), "WhereBackward0", kind)
 
@@ -108,14 +109,14 @@ _TABLE = {
     "clamp_min": lambda input, min: clamp(input, min=min),
     "clamp_max": lambda input, max: clamp(input, max=max),
     "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(
-        input, mul(mul(tensor1, tensor2), value)
+        input, mul(mul(tensor1, tensor2), number("addcmul", "value", value))
     ),
     "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(
-        input, div(mul(tensor1, value), tensor2)
+        input, div(mul(tensor1, number("addcdiv", "value", value)), tensor2)
     ),
     "lerp: Lerp": lambda input, end, weight: add(input, mul(sub(end, input), weight)),
     "isnan": lambda input: (x := as_tensor(input)) != x,
-    "isinf": lambda input: wrap_array(np.isinf(as_numbers(input))),
-    "isfinite": lambda input: wrap_array(np.isfinite(as_numbers(input))),
+    "isinf": lambda input: wrap_array(np.isinf(as_numbers(as_tensor(input)))),
+    "isfinite": lambda input: wrap_array(np.isfinite(as_numbers(as_tensor(input)))),
 }
 define(_TABLE)

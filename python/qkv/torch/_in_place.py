@@ -13,12 +13,13 @@ from .. import _core
 from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
 from ._elementwise import OPERATORS, attach, cast
+from ._indexing import _one_number
 from ._tensor import Tensor, define, named
 
-_IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs
-square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal logical_not bitwise_and
-bitwise_or bitwise_xor bitwise_not masked_fill scatter scatter_add index_add index_copy index_fill triu tril cumsum
-cumprod"""
+_IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu
+neg abs square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal
+logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift masked_fill
+scatter scatter_add index_add index_copy index_fill triu tril cumsum cumprod"""
 
 
 def _define(name: str):
@@ -40,7 +41,7 @@ for _name, _f in OPERATORS.items():
 
 def _filled(name: str, t, value) -> Tensor:
     _core.check_changeable(name, t)
-    number = cast(value, t.dtype)
+    number = _one_number(name, value, t.dtype)
     if _core.grad_enabled() and (t.requires_grad or number.requires_grad):
         return assign(
             t, _core.replacement(t, number), "FillBackward0" if name == "fill_" else "ZeroBackward0", name

@@ -20,11 +20,12 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._arguments import NUMBERS
 from ._axes import axis_of
 from ._dtypes import bool_, int64
 from ._elementwise import as_numbers, as_tensor, cast, is_operand
 from ._shaping import sizes
-from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, _core_size, as_core, define, named, wrap
 
 
 def _items(index) -> tuple[tuple[Any, ...], bool]:
@@ -96,7 +97,7 @@ def set_item(t, index, value) -> None:
     items, advanced = _items(index)
     if advanced:
         t, items = _numbers_first(t, items)
-    Core.__setitem__(t, items, cast(value if is_operand(value) else as_tensor(value), t.dtype))
+    Core.__setitem__(t, items, cast(value if is_operand(value) else FUNCTIONS["tensor"](value), t.dtype))
     t._op = "IndexPutBackward0" if advanced else "CopySlices"
 
 
@@ -188,10 +189,13 @@ def _placed(name: str, t, dim, index, *values) -> Tensor:
         if not number and (kind := as_tensor(value).dtype) is not t.dtype:
             raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
         value = cast(value, t.dtype)
+        if entries and name != "index_fill":
+            _check_source(name, t, axis, index, value)
         if not entries and not number and _core_shape(value) != given:
-            if len(_core_shape(value)) != len(given):
+            found = _core_shape(value)
+            if len(found) != len(given) or any(a < b for a, b in zip(found, given, strict=True)):
                 raise RuntimeError(
-                    f"{name}: src must have as many axes as index {given}; got {_core_shape(value)}"
+                    f"{name}: src must have as many axes as index {given}, and as many entries; got {found}"
                 )
             value = Core.__getitem__(value, tuple(slice(0, n) for n in given))
         y, shape = _core.scatter(name, x, places, value, axis, name.endswith("add"), word), ()
@@ -200,6 +204,17 @@ def _placed(name: str, t, dim, index, *values) -> Tensor:
         + f"Backward{int(put and name == 'scatter' and number)}"
     )
     return wrap(y if _core_shape(t) else Core.reshape(y, shape), label, t._kind)
+
+
+def _check_source(name: str, t, axis: int, index, source) -> None:
+    """An entry for each number of the index, in the shape of the others."""
+    shape, given = list(_core_shape(t)), list(_core_shape(source))
+    if shape:
+        shape[axis] = int(_core_size(index))
+    if given != (shape or [int(_core_size(index))]) and not (not given and not shape):
+        raise RuntimeError(
+            f"{name}: source must have the shape {tuple(shape)} because index has an entry for each; got {tuple(given)}"
+        )
 
 
 def _whole_numbers(index, operation: str):
@@ -240,17 +255,27 @@ def index_add(input, dim: int, index, source, *, alpha=1) -> Tensor:
     return _placed("index_add", input, dim, index, scaled)
 
 
+def _one_number(name: str, value, kind):
+    """A number, or a Tensor without axes, whose gradient it keeps."""
+    if _core_shape(value) if isinstance(value, Core) else not isinstance(value, NUMBERS):
+        got = f"one of shape {_core_shape(value)}" if isinstance(value, Core) else shown(value)
+        raise RuntimeError(f"{name}: value must be a number, or a Tensor without axes; got {got}")
+    return cast(value, kind)
+
+
 @named("masked_fill: MaskedFill")
 def masked_fill(input, mask, value):
     """``value`` where the mask is True."""
     if not isinstance(mask, Core) or as_tensor(mask).dtype is not bool_:
         raise TypeError("masked_fill: mask must be a Tensor of booleans; compare it (mask == 0) to have one")
-    return _core.where(mask, cast(value.item() if isinstance(value, Core) else value, input.dtype), input)
+    return _core.where(mask, _one_number("masked_fill", value, input.dtype), input)
 
 
 @named("masked_select: MaskedSelect")
 def masked_select(input, mask):
     """The entries at which the mask is True, on one axis."""
+    if (kind := as_tensor(mask).dtype) is not bool_:
+        raise RuntimeError(f"masked_select: mask must hold booleans; got {kind}. Compare it: mask != 0")
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     return Core.__getitem__(_core.expanded(input, shape), (np.broadcast_to(as_numbers(mask), shape),))
 
@@ -275,7 +300,7 @@ _TABLE = {
     "scatter_add": lambda input, dim, index, src: _placed("scatter_add", input, dim, index, src),
     "index_copy": lambda input, dim, index, source: _placed("index_copy", input, dim, index, source),
     "index_fill": lambda input, dim, index, value: _placed(
-        "index_copy", input, dim, index, cast(value, input.dtype)
+        "index_fill", input, dim, index, _one_number("index_fill", value, input.dtype)
     ),
 }
 define(_TABLE)

@@ -1,7 +1,4 @@
-"""Diagonals and triangles of matrices.
-
-trace: Sum of the diagonal.
-"""
+"""Diagonals and triangles of matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from ._conversion import clone
 from ._creation import factory
 from ._indexing import renamed, set_item
 from ._shaping import axis_of
-from ._tensor import Core, Tensor, named, wrap_array
+from ._tensor import Core, Tensor, _core_shape, named, wrap_array
 
 
 @named("diagonal: Diagonal")
@@ -29,6 +26,8 @@ _diagonal = diagonal
 @named("diag")
 def diag(input, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or a matrix with that diagonal."""
+    if not 1 <= len(input.shape) <= 2:
+        raise RuntimeError(f"diag: input must have one or two axes; got shape {_core_shape(input)}")
     if len(input.shape) == 2:
         return renamed(clone(_diagonal(input, diagonal)), "DiagonalBackward0_copy")
     return diag_embed(input, diagonal)
@@ -44,7 +43,12 @@ def diag_embed(input, offset: int = 0, dim1: int = -2, dim2: int = -1):
     return np.moveaxis(made, (-2, -1), (dim1, dim2)).copy()
 
 
-named("trace")(lambda input: renamed(_diagonal(input).sum(), "TraceBackward0"))
+@named("trace")
+def trace(input) -> Tensor:
+    """Sum of the diagonal."""
+    if len(_core_shape(input)) != 2:
+        raise RuntimeError(f"trace: input must be a matrix; got shape {_core_shape(input)}")
+    return renamed(_diagonal(input).sum(), "TraceBackward0")
 
 
 def _triangle(name: str, core, keep) -> None:

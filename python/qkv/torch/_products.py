@@ -1,8 +1,6 @@
 """Products of vectors, matrices and stacks of them, and what is made of products.
 
 matmul: ``input @ other``: the last two axes multiply, the others broadcast.
-inner: Products summed over the last axes of both.
-tensordot: Products summed over the last axes of one and the first of the other, or over the axes named.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from .. import _core
 from .._errors import shown
 from .._numpy import products
 from . import _reductions
+from ._arguments import floating, integer, number, tensor
 from ._elementwise import cast
 from ._tensor import Core, Tensor, _core_shape, named, plain, wrap, wrap_array
 
@@ -47,7 +46,16 @@ def _product(name: str, x, y, label: str = "") -> Tensor:
 
 
 matmul = named("matmul")(lambda input, other: _product("matmul", input, other))
-named("inner")(lambda input, other: matmul(input, other.transpose(-1, -2) if len(other.shape) > 1 else other))
+
+
+@named("inner")
+def inner(input, other) -> Tensor:
+    """Products summed over the last axes of both."""
+    if not _core_shape(tensor("inner", "input", input)) or not _core_shape(tensor("inner", "other", other)):
+        return input * other  # type: ignore[no-any-return]
+    if len(_core_shape(other)) > 2:
+        return _contracted(lambda core: products.tensordot(core[0], core[1], ([-1], [-1])), [input, other])
+    return matmul(input, other.transpose(-1, -2) if len(_core_shape(other)) > 1 else other)  # type: ignore[no-any-return]
 
 
 def _operator(f):
@@ -106,9 +114,19 @@ def outer(input, vec2) -> Tensor:
 def _plus(name: str, what: str) -> None:
     def f(input, a, b, *, beta=1, alpha=1) -> Any:
         _check_ranks(name, a, b)
-        product = _product(name, a, b)
+        product, kind = _product(name, a, b), tensor(name, "input", input).dtype
+        if kind is not product.dtype:
+            raise RuntimeError(
+                f"{name}: input must have the dtype of the product, {product.dtype}; got {kind}"
+            )
+        beta, alpha = number(name, "beta", beta), number(name, "alpha", alpha)
+        shape = _core_shape(product)
         product = product if alpha == 1 else product * alpha
         total = (input if beta == 1 else input * beta) + product
+        if _core_shape(total) != shape:
+            raise RuntimeError(
+                f"{name}: input must broadcast to the product, {shape}; got {_core_shape(input)}"
+            )
         total._op = f"{name.capitalize()}Backward0"
         return total
 
@@ -123,6 +141,8 @@ _plus("addmv", "a matrix and a vector")
 
 def _contracted(contract, tensors: list[Any]) -> Tensor:
     """A sum of products as the core computes it, of Tensors of one dtype."""
+    for t in tensors:
+        tensor("einsum", "operands", t)
     kinds = {t.dtype.name: t.dtype for t in tensors}
     if len(kinds) > 1:
         raise RuntimeError(f"expected Tensors of a product to have the same dtype; got {', '.join(kinds)}")
@@ -132,20 +152,32 @@ def _contracted(contract, tensors: list[Any]) -> Tensor:
 @named("torch.einsum")
 def einsum(equation: str, *operands) -> Tensor:
     """Sums of products by letters: ``torch.einsum("bqd,bkd->bqk", q, k)``."""
+    if not isinstance(equation, str):
+        raise TypeError(
+            "einsum: equation must be text such as 'ij,jk->ik', before the Tensors; got "
+            f"{shown(equation)}. Lists of numbers of axes are not taken"
+        )
     tensors = list(operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands)
     if (count := equation.partition("->")[0].count(",") + 1) != len(tensors):
         raise RuntimeError(f"einsum: the equation names {count} operands; got {len(tensors)}")
     return _contracted(lambda core: products.summed(equation, *core), tensors)
 
 
-named("torch.tensordot")(
-    lambda a, b, dims=2: _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
-)
+@named("torch.tensordot")
+def tensordot(a, b, dims=2) -> Tensor:
+    """Products summed over the last axes of one and the first of the other, or over the axes named."""
+    if not isinstance(dims, (list, tuple)):
+        dims = integer("tensordot", "dims", dims, 0)
+    return _contracted(lambda core: products.tensordot(core[0], core[1], dims), [a, b])
 
 
 @named("torch.cdist")
 def cdist(x1, x2, p: float = 2.0, compute_mode=None) -> Tensor:
     """Distances of each row of one to each row of the other, by their difference in every mode."""
+    if floating("cdist", "x1", x1).dtype is not floating("cdist", "x2", x2).dtype:
+        raise RuntimeError(f"cdist: x1 and x2 must have one dtype; got {x1.dtype} and {x2.dtype}")
+    if not (p := number("cdist", "p", p)) >= 0:
+        raise RuntimeError(f"cdist: p must be at least 0; got {p}")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"cdist: x1 and x2 must have as many columns; got {x1.shape} and {x2.shape}")
     if not p >= 0:

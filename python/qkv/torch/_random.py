@@ -199,9 +199,13 @@ def _each(draw):
     return drawn
 
 
+_NUMBERS_OF = {"normal": ("mean", "std"), "uniform": ("from", "to"), "exponential": ("lambd",)}
+
+
 def _drawn(t, name: str, version: int, generator: Generator | None, *given) -> Tensor:
     """Numbers of the stream in the shape and dtype of a Tensor, in place."""
-    draw: Any = partial(getattr(random, name), *given)
+    numbers = (number(f"{name}_", word, one) for word, one in zip(_NUMBERS_OF[name], given, strict=True))
+    draw: Any = partial(getattr(random, name), *numbers)
     if name == "normal" and not _core.is_packed(t):
         draw = _each(draw)
     options = {"dtype": t.dtype.core, "rng": _stream(generator)}
@@ -244,14 +248,7 @@ _TABLE = {
     ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
     ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
     ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(t, _coins(t, p, generator), "bernoulli", 2),
-    ".exponential_": lambda t, lambd=1.0, *, generator=None: _fill(
-        t,
-        in_memory_order(
-            t, lambda shape: random.exponential(lambd, shape, dtype=t.dtype.core, rng=_stream(generator))
-        ),
-        "exponential",
-        0,
-    ),
+    ".exponential_": lambda t, lambd=1.0, *, generator=None: _drawn(t, "exponential", 0, generator, lambd),
     "multinomial": lambda input, num_samples, replacement=False, *, generator=None: wrap_array(
         random.multinomial(
             as_numbers(floating("multinomial", "input", input)),

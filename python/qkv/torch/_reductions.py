@@ -7,7 +7,6 @@ any: Whether any of the numbers over axes, or of everything, is not 0.
 all: Whether all of the numbers over axes, or of everything, are not 0.
 nanmean: Mean of what is not NaN.
 count_nonzero: How many numbers are not 0.
-logsumexp: ``log(sum(exp(x)))``, safe for numbers of any size.
 var: Mean squared distance from the mean, over ``n - correction`` (1).
 std: Root of the mean squared distance from the mean, over ``n - correction`` (1).
 var_mean: `var` and `mean`.
@@ -27,13 +26,14 @@ import numpy as np
 from .. import _core
 from .._errors import shown
 from .._numpy import norms
+from ._arguments import flag, integer, number, tensor
 from ._axes import along, axes_of, axis_of
 from ._conversion import clone
 from ._dtypes import computed, int64
 from ._elementwise import as_numbers, as_tensor, cast, truth
 from ._functions import floats
 from ._shaping import cat
-from ._tensor import FUNCTIONS, Core, Tensor, as_core, define, named, wrap, wrap_array
+from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, named, wrap, wrap_array
 
 
 def floating(name: str, t, dtype=None) -> Tensor:
@@ -61,7 +61,10 @@ def _spread(name: str, averaged: bool) -> Any:
     def f(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        ddof = correction if correction is not None else int(unbiased is not False)
+        ddof = (
+            number(name, "correction", correction) if correction is not None else int(unbiased is not False)
+        )
+        flag(name, "keepdim", keepdim)
         x, axes = floating(name, input), axes_of(dim, input, name)
         compute = getattr(Core, name)
         spread = compute(x, axes, keepdim, ddof=ddof) if x.shape else Core.__mul__(x, float("nan"))
@@ -99,7 +102,8 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Ten
 def _running(name: str) -> Any:
     def f(input, dim, *, dtype=None):
         x = _summed(name, input, dtype)
-        return wrap(along(getattr(_core, name), x, dim), f"{name.capitalize()}Backward0", x._kind)
+        axis = axis_of(dim, len(_core_shape(x)), name)
+        return wrap(along(getattr(_core, name), x, axis), f"{name.capitalize()}Backward0", x._kind)
 
     return f
 
@@ -110,9 +114,17 @@ def diff(input, n: int = 1, dim: int = -1, prepend=None, append=None) -> Tensor:
     axis = axis_of(dim, len(input.shape), "diff")
     parts = [part for part in (prepend, input, append) if part is not None]
     input = cat(parts, axis) if len(parts) > 1 else input
-    n = min(n, input.shape[axis])
+    n = min(integer("diff", "n", n, 0), input.shape[axis])
     found = np.diff(as_core(input if n else clone(input)), n, axis)
     return wrap(found, "SubBackward0", input._kind)
+
+
+@named("logsumexp: Logsumexp")
+def logsumexp(input, dim, keepdim: bool = False):
+    """``log(sum(exp(x)))``, safe for numbers of any size."""
+    if dim is None:
+        raise TypeError("logsumexp: dim must be an integer, or several; got None")
+    return _core.logsumexp(floats(input), axes_of(dim, input, "logsumexp"), keepdim)
 
 
 # Comparing whole Tensors.
@@ -123,8 +135,9 @@ def isclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: b
     """Whether numbers agree to ``atol + rtol |other|``, one by one."""
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"isclose: rtol and atol must be at least 0; got {shown(rtol)} and {shown(atol)}")
+    a, b = as_numbers(tensor("isclose", "input", input)), as_numbers(tensor("isclose", "other", other))
     with np.errstate(all="ignore"):
-        return wrap_array(np.isclose(as_numbers(input), as_numbers(other), rtol, atol, equal_nan))
+        return wrap_array(np.isclose(a, b, rtol, atol, flag("isclose", "equal_nan", equal_nan)))
 
 
 _TABLE = {
@@ -133,12 +146,13 @@ _TABLE = {
         / FUNCTIONS["sum"](~floating("nanmean", input).isnan(), dim, keepdim)
     ),
     "count_nonzero": lambda input, dim=None: FUNCTIONS["sum"](truth(input), dim),
-    "logsumexp: Logsumexp": lambda input, dim, keepdim=False: _core.logsumexp(
-        floats(input), axes_of(dim, input, "logsumexp"), keepdim
-    ),
     "cumsum": _running("cumsum"),
     "cumprod": _running("cumprod"),
-    "equal": lambda input, other: bool(np.array_equal(as_numbers(input), as_numbers(other))),
+    "equal": lambda input, other: bool(
+        np.array_equal(
+            as_numbers(tensor("equal", "input", input)), as_numbers(tensor("equal", "other", other))
+        )
+    ),
     "allclose": lambda input, other, rtol=1e-05, atol=1e-08, equal_nan=False: bool(
         isclose(input, other, rtol, atol, equal_nan).all()
     ),

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._errors import shown
+from ._arguments import integer
 from ._axes import along, axis_of
 from ._dtypes import dtype
 from ._elementwise import as_numbers
@@ -38,11 +40,9 @@ from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, as_core, define, name
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes from ``f(2, 3)``, ``f((2, 3))`` or ``f(torch.Size([2, 3]))``; 0-d Tensors count as numbers."""
+    """Sizes from ``f(2, 3)``, ``f((2, 3))`` or ``f(torch.Size([2, 3]))``; Tensors of one number count as it."""
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = tuple(given[0])
-    elif len(given) == 1 and isinstance(given[0], Tensor) and _core_shape(given[0]):
-        given = tuple(given[0].tolist())
     return tuple(map(operator.index, given))
 
 
@@ -172,15 +172,27 @@ def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
 def unfold(input, dimension: int, size: int, step: int):
     """All windows of that size along an axis, as a new last axis."""
     axis = axis_of(dimension, len(input.shape), "unfold")
-    return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, size, step)
+    whole = (integer("unfold", word, one) for word, one in (("size", size), ("step", step)))
+    return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, *whole)
 
 
 # Joining and repeating.
 
 
+def _check_list(name: str, tensors) -> None:
+    if not isinstance(tensors, (list, tuple)) or not all(isinstance(t, Core) for t in tensors):
+        raise TypeError(f"{name}: tensors must be a list of Tensors; got {shown(tensors)}")
+
+
+def _vstack(tensors) -> Tensor:
+    _check_list("vstack", tensors)
+    return cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0)  # type: ignore[no-any-return]
+
+
 @named("torch.hstack")
 def hstack(tensors) -> Tensor:
     """Join along the second axis, rows along their only one."""
+    _check_list("hstack", tensors)
     parts = [t if t.shape else reshape(t, 1) for t in tensors]
     return cat(parts, 0 if len(parts[0].shape) < 2 else 1)
 
@@ -209,6 +221,8 @@ def repeat(input, *repeats):
     return input.tile(*counts)
 
 
+_plain_axis = partial(integer, "transpose", "dim")
+
 _TABLE = {
     "permute: Permute": lambda input, *dims: Core.transpose(
         input, tuple(axis_of(dim, len(_core_shape(input)), "permute") for dim in sizes(dims))
@@ -219,7 +233,9 @@ _TABLE = {
     ".view_as .reshape_as": lambda input, other: reshape(input, other.shape),
     "ravel": lambda input: reshape(input, (-1,)),
     "transpose swapaxes swapdims: Transpose": lambda input, dim0, dim1: along(
-        Core.swapaxes, input, dim0, dim1
+        Core.swapaxes,
+        input,
+        *((dim0, dim1) if dim0.__class__ is int is dim1.__class__ else map(_plain_axis, (dim0, dim1))),
     ),
     "movedim moveaxis: Permute": lambda input, source, destination: _core.moveaxis(
         input, source, destination
@@ -228,7 +244,7 @@ _TABLE = {
     ".expand_as": lambda input, other: expand(input, other.shape),
     "broadcast_to": lambda input, size: expand(input, size),
     "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(_core.flip(t, sizes(dims))), input),
-    "torch.vstack": lambda tensors: cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0),
+    "torch.vstack": _vstack,
     "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
 }
 define(_TABLE)

@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from .. import _core
+from .._errors import shown
+
 # Keywords that PyTorch takes for one argument, beside the name that a function gives it.
 _EVERYWHERE = {
     "x2": "other",
@@ -28,6 +31,7 @@ def _spellings(name: str) -> dict[str, str]:
     return _EVERYWHERE | dict(word.split("=") for word in words.split())  # type: ignore[misc]
 
 
+_TENSORS = {"input", "t", "x1", "x2", "A"}  # names of what is always a Tensor
 # ValueErrors there, too, or of a function given
 _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 
@@ -45,7 +49,7 @@ def told(
     def call(*args, **options):
         try:
             return f(*args, **options)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, AttributeError) as error:
             failed = error
         return _otherwise(name, f, args, options, failed, write)
 
@@ -53,7 +57,7 @@ def told(
     def call_and_finish(*args, **options):
         try:
             return finish(f(*args, **options), args[0])
-        except (TypeError, ValueError, IndexError) as error:
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
             failed = error
         return _otherwise(name, f, args, options, failed, write, finish)
 
@@ -68,17 +72,17 @@ def _otherwise(
         raise _in_torch(name, error) from None
     signature = inspect.signature(f)
     try:
-        signature.bind(*args, **options)
+        given = signature.bind(*args, **options).arguments
         if args:
-            raise error
+            raise _no_tensor(name, given, error) or error
     except TypeError as found:
-        if found is error:
-            raise
+        if found is error or not isinstance(error, TypeError) or "must be a Tensor" in str(found):
+            raise found from None
     parameters = signature.parameters
     known, first = [*parameters], next(iter(parameters), "")
     sizes = next((p.name for p in parameters.values() if p.kind == p.VAR_POSITIONAL), None)
     others = {new: old for new, old in _spellings(name).items() if new not in known and old in known}
-    given: dict[str, Any] = {}
+    given = {}
     for word, value in options.items():
         meant = others.get(word, word)
         if meant in given or (meant != word and meant in options):
@@ -93,6 +97,18 @@ def _otherwise(
     result = result if finish is None else finish(result, args[0])
     out = options.get("out")
     return result if out is None else write(name, out, result)
+
+
+def _no_tensor(name: str, given: dict[str, Any], error: Exception) -> TypeError | None:
+    """Words for an argument that is no Tensor, where the function failed by that."""
+    if "must be" in str(error):  # said already
+        return None
+    lacking = getattr(error, "obj", None)
+    for word, value in given.items():
+        wrong = word in _TENSORS if isinstance(error, TypeError) else value is lacking
+        if wrong and not isinstance(value, _core.Tensor):
+            return TypeError(f"{name}: {word} must be a Tensor; got {shown(value)}")
+    return None
 
 
 def answer(name: str, f: Callable[..., Any], *args, **options):

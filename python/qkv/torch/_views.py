@@ -18,6 +18,7 @@ from .. import _operations as table
 from .._errors import shown
 from .._operations import OPERATIONS, Operation
 from . import _dtypes
+from ._arguments import number
 from ._axes import along, axes_of, axis_of
 from ._spelling import _in_torch, told
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, wrap
@@ -70,7 +71,7 @@ _ALONG = """
 _JOINED = """
     return joined(word, core, tensors, dim, label)"""
 _WHOLE = """
-    if input.dtype.kind < 2: return wrap(of_whole(input), label, input._kind)"""
+    if input.dtype.kind == 1: return wrap(of_whole(input), label, input._kind)"""
 _OPERATOR = """
     if not isinstance(other, OPERANDS): return NotImplemented
     try:BODY
@@ -80,9 +81,11 @@ _OPERATOR = """
 def _tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, int | float):
+    if isinstance(value, Core):
+        return wrap(value)
+    if not isinstance(value, np.ndarray):
         raise TypeError(f"{name}: input must be a Tensor; got {type(value).__name__}")
-    return wrap(value) if isinstance(value, Core) else FUNCTIONS["tensor"](value)  # type: ignore[no-any-return]
+    return FUNCTIONS["tensor"](value)  # type: ignore[no-any-return]
 
 
 def _double() -> bool:
@@ -176,14 +179,14 @@ def _compared(name: str, core: Any, a: Any, b: Any) -> Any:
 
 def _joined(name: str, core: Any, tensors: Any, dim: Any, label: str) -> Tensor:
     try:
-        kinds = {part.dtype for part in tensors}
+        kinds = {part.dtype for part in tensors} if tensors.__class__ is not Tensor else ()
         if len(kinds) == 1 and Tensor is tensors[0].__class__:
             return wrap(core(tensors, dim), label, *kinds)  # type: ignore[no-any-return]
     except (AttributeError, TypeError, ValueError):
         pass
-    parts = [*tensors] if isinstance(tensors, (list, tuple)) else [tensors]
-    if not all(isinstance(part, Core) for part in parts):
-        raise TypeError(f"{name}: tensors must be Tensors; got {shown(tensors)}")
+    parts = [*tensors] if isinstance(tensors, (list, tuple)) else []
+    if not all(isinstance(part, Core) for part in parts) or not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{name}: tensors must be a list of Tensors; got {shown(tensors)}")
     if name == "cat" and any(_core_shape(part) != (0,) for part in parts):  # empty ones do not count
         parts = [part for part in parts if _core_shape(part) != (0,)]
     kinds = [_core.result_dtype(part) for part in parts] or [_dtypes.get_default_dtype()]
@@ -220,11 +223,11 @@ def function_of(row: Operation, name: str) -> Any:
     elif row.whole is not None:
         lines = body.split("\n")
         body = "\n".join([*lines[:2], _WHOLE.strip("\n"), *lines[2:]])
-    if row.name == "subtract":
-        body = "\n    differ(input, other)" + body
     if row.name in ("add", "subtract"):
         parameters += ", *, alpha=1"
         body = "\n    if alpha != 1: other = scaled(alpha, other, input)" + body
+    if row.name == "subtract":
+        body = "\n    differ(input, other)" + body
     if row.name == "floor_divide":
         body = "\n    return divide_down(input, other)"
     if row.name == "power":
@@ -243,6 +246,7 @@ def _divided_down(a: Any, b: Any) -> Tensor:
 
 
 def _scaled(alpha: Any, x: Any, other: Any) -> Any:
+    alpha = number("add", "alpha", alpha)
     if isinstance(alpha, float) and _core.result_dtype(x, other).kind < 2:
         raise RuntimeError(f"alpha must be an integer because the operands are; got {alpha}")
     return FUNCTIONS["mul"](x, alpha)

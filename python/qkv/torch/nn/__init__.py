@@ -52,6 +52,7 @@ from ._layers import LazyLinear as LazyLinear
 from ._layers import Linear as Linear
 from ._layers import RMSNorm as RMSNorm
 from ._layers import Unflatten as Unflatten
+from ._layers import ZeroPad1d as ZeroPad1d
 from ._module import Module as Module
 from ._patches import Conv2d as Conv2d
 from ._patches import LazyConv2d as LazyConv2d

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..._errors import shown
 from .._creation import empty
 from .._settings import arguments, constructor
 from .._tensor import Tensor
@@ -179,9 +180,7 @@ class Embedding(Module):
     def _configure(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, **rest) -> None:
         super()._configure(num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         F._check_embedding(rest["max_norm"], rest["scale_grad_by_freq"], rest["sparse"])
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
+        self.padding_idx = None if padding_idx is None else F.row_of_padding(padding_idx, num_embeddings)
         given = rest["_weight"]
         table = empty(num_embeddings, embedding_dim, **rest["kind"]) if given is None else given
         if tuple(table.shape) != (num_embeddings, embedding_dim):
@@ -268,6 +267,22 @@ def flatten(input, start_dim: int = 1, end_dim: int = -1):
 
 
 Flatten = of_function("Flatten", flatten, module=__name__)
+
+
+class ZeroPad1d(Module):
+    """Zeros before and after the last axis."""
+
+    _shown = "=padding"
+
+    def __init__(self, padding) -> None:
+        pair = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        if len(pair) != 2:
+            raise RuntimeError(f"ZeroPad1d: padding must be one number or two; got {shown(padding)}")
+        self._configure(padding=pair)
+
+    def forward(self, input) -> Tensor:
+        """``(..., L)`` to ``(..., before + L + after)``."""
+        return F.pad(input, self.padding)
 
 
 class Unflatten(Module):

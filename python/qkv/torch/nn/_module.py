@@ -114,7 +114,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     def __setattr__(self, name: str, value) -> None:
         if isinstance(value, Buffer):
-            self.register_buffer(name, value, value.persistent)
+            self._register("buffer", name, value, value.persistent)
         else:
             CoreModule.__setattr__(self, name, value)
 
@@ -134,19 +134,26 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     def register_parameter(self, name: str, param) -> None:
         """Add a parameter, or None in its place."""
         check_part("parameter", name, param, Parameter)
+        self._check_free("parameter", name)
         self._register("parameter", name, param)
 
     def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
         """Add a Tensor that is kept but not learned; its memory is shared."""
         check_part("buffer", name, tensor, Tensor)
+        self._check_free("buffer", name)
         self._register("buffer", name, tensor, persistent)
 
     def register_module(self, name: str, module) -> None:
         """Add a part, or None in its place."""
         check_part("module", name, module, CoreModule)
+        self._check_free("module", name)
         self._register("module", name, module)
 
     add_module = register_module
+
+    def _check_free(self, kind: str, name: str) -> None:
+        if name not in self._entries(kind) and hasattr(self, name):
+            raise KeyError(f"attribute {name!r} already exists")
 
     # Calls.
 

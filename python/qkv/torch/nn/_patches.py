@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._errors import shown
+from .._arguments import floating
 from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
@@ -49,7 +50,7 @@ class Conv2d(Affine):
 
     def forward(self, input) -> Tensor:
         """The patches' maps."""
-        if len(input.shape) not in (3, 4) or input.shape[-3] != self.in_channels:
+        if len(floating("Conv2d", "input", input).shape) not in (3, 4) or input.shape[-3] != self.in_channels:
             raise RuntimeError(
                 f"Conv2d: input must be (N, {self.in_channels}, H, W) or ({self.in_channels}, H, W); got "
                 f"{tuple(input.shape)}"

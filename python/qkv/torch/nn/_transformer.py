@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any
 
+from .._arguments import integer
 from .._creation import full
 from .._settings import arguments, constructor
 from . import functional as F
@@ -131,6 +132,7 @@ class _Stack(Module):
 
     def _configure(self, num_layers: int, norm, encoder_layer=None, decoder_layer=None, **unused) -> None:
         super().__init__()
+        integer(type(self).__name__, "num_layers", num_layers, 1)
         self.layers = _copies(decoder_layer if encoder_layer is None else encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 

@@ -13,6 +13,9 @@ from ... import _core
 from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
+from .._arguments import flag, integer, number
+from .._arguments import floating as floating_of
+from .._arguments import tensor as tensor_of
 from .._axes import axis_of
 from .._change import assign
 from .._creation import ones
@@ -90,12 +93,13 @@ def silu(input, inplace: bool = False) -> Tensor:
 
 def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``negative_slope x`` below."""
-    return _finished(input, _core.leaky_relu(floats(input), negative_slope), "LeakyReluBackward0", inplace)
+    slope = number("leaky_relu", "negative_slope", negative_slope)
+    return _finished(input, _core.leaky_relu(floats(input), slope), "LeakyReluBackward0", inplace)
 
 
 def elu(input, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` above 0, ``alpha (e^x - 1)`` below."""
-    return _finished(input, _core.elu(floats(input), alpha), "EluBackward0", inplace)
+    return _finished(input, _core.elu(floats(input), number("elu", "alpha", alpha)), "EluBackward0", inplace)
 
 
 def selu(input, inplace: bool = False) -> Tensor:
@@ -106,7 +110,8 @@ def selu(input, inplace: bool = False) -> Tensor:
 
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
-    x = floats(input)
+    x, beta = floats(input), number("softplus", "beta", beta)
+    threshold = number("softplus", "threshold", threshold)
     if x.dtype is _dtypes.float32 and beta > 0 and threshold >= 20:  # it is x up to rounding there
         return wrap(_core.softplus(x, beta), "SoftplusBackward0")
     above = Core.__gt__(Core.__mul__(Core.detach(x), beta), threshold)
@@ -127,6 +132,9 @@ def mish(input, inplace: bool = False) -> Tensor:
 def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` within bounds."""
     x = floats(input)
+    min_val, max_val = number("hardtanh", "min_val", min_val), number("hardtanh", "max_val", max_val)
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
     numbers = Core.detach(x)
     result = _core.clip(numbers, min_val, max_val)
     if x.requires_grad:  # the slope at the bounds is 0
@@ -168,20 +176,25 @@ def linear(input, weight, bias=None) -> Tensor:
 
 def bilinear(input1, input2, weight, bias=None) -> Tensor:
     """``x1 weight[k] x2 + bias`` for each k."""
-    shapes = [tuple(t.shape) for t in (input1, input2, weight, *(() if bias is None else (bias,)))]
-    (*first, in1), (*second, in2), weights, *biases = shapes
-    if (
-        first != second
-        or len(weights) != 3
-        or weights[1:] != (in1, in2)
-        or any(b != weights[:1] for b in biases)
-    ):
+    given = {"input1": input1, "input2": input2, "weight": weight, **({} if bias is None else {"bias": bias})}
+    a, b, w, *rest = (_core_shape(tensor_of("bilinear", name, t)) for name, t in given.items())
+    if len(w) != 3 or not a or a[:-1] != b[:-1] or (a[-1], b[-1]) != w[1:] or rest not in ([], [w[:1]]):
         raise RuntimeError(
-            "bilinear(): inputs must be (..., in1) and (..., in2), weight (out, in1, in2) and bias (out,); "
-            f"got {', '.join(map(str, shapes))}"
+            "bilinear: input1 (..., I), input2 (..., J), weight (K, I, J) and bias (K,) must belong together; got "
+            + ", ".join(str(_core_shape(t)) for t in given.values())
         )
     y = FUNCTIONS["einsum"]("...i,kij,...j->...k", input1, weight, input2)
-    return y if bias is None else y + bias
+    return y if bias is None else y + bias  # type: ignore[no-any-return]
+
+
+def row_of_padding(padding_idx, rows: int) -> int:
+    """The number of a row, counted from the front."""
+    index = integer("embedding", "padding_idx", padding_idx)
+    if not -rows <= index < rows:
+        raise AssertionError(
+            f"Padding_idx must be within num_embeddings, from {-rows} to {rows - 1}; got {index}"
+        )
+    return index % rows
 
 
 def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
@@ -201,12 +214,19 @@ def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
 def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
     """Rows of a table by number."""
     _check_embedding(**rules)
-    row = None if padding_idx is None else padding_idx % weight.shape[0]
-    return wrap(answer("embedding", _core.embedding, weight, as_numbers(input), row), "EmbeddingBackward0")
+    ids, shape = (
+        tensor_of("embedding", "input", input),
+        _core_shape(floating_of("embedding", "weight", weight)),
+    )
+    if ids.dtype.kind != 1:
+        raise RuntimeError(f"embedding: input must hold numbers of rows as integers; got {ids.dtype}")
+    row = None if padding_idx is None else row_of_padding(padding_idx, shape[0] if shape else 0)
+    return wrap(answer("embedding", _core.embedding, weight, as_numbers(ids), row), "EmbeddingBackward0")
 
 
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
+    num_classes = integer("one_hot", "num_classes", num_classes)
     if (kind := as_tensor(tensor).dtype).kind != 1:
         raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {kind}")
     if num_classes == -1 and not tensor.numel():
@@ -234,9 +254,10 @@ def _check_probability(p: float) -> None:
 
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
-    _check_probability(p)
-    if not training or p == 0:
-        return input
+    _check_probability(p := number("dropout", "p", p))
+    if not flag("dropout", "training", training) or p == 0:
+        return tensor_of("dropout", "input", input)  # type: ignore[no-any-return]
+    floating_of("dropout", "input", input)
     if (order := memory_order(input)) is None:
         dropped = _core.dropout(input, p, default_generator._stream)
     else:
@@ -257,11 +278,14 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     """Numbers before and after the last axes: pairs from the last axis backwards; negative ones cut off."""
     if mode != "constant":
         raise NotImplementedError(f"pad: mode must be 'constant'; got {shown(mode)}")
-    given, shape = [one.__index__() for one in pad], _core_shape(input)
+    given, shape = [integer("pad", "pad", one) for one in pad], _core_shape(tensor_of("pad", "input", input))
     if len(given) % 2 or len(given) > 2 * len(shape):
         raise RuntimeError(f"pad: pad must hold a pair for each of the last axes; got {len(given)} numbers")
     widths = [(0, 0)] * (len(shape) - len(given) // 2) + [*zip(given[-2::-2], given[::-2], strict=True)]
-    x, number = input, cast(0.0 if value is None else value, input.dtype)
+    sizes = [n + a + b for n, (a, b) in zip(shape, widths, strict=True)]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(f"pad: pad must not cut off more than there is of {shape}; got {tuple(given)}")
+    x, filled = input, cast(0.0 if value is None else number("pad", "value", value), input.dtype)
     if min(given, default=0) < 0:
         x = input[
             tuple(
@@ -270,7 +294,7 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
             )
         ]
     before, behind = (tuple(max(pair[i], 0) for pair in widths) for i in (0, 1))
-    return wrap(answer("pad", _core.pad, x, before, behind, number), "ConstantPadNdBackward0", input._kind)
+    return wrap(answer("pad", _core.pad, x, before, behind, filled), "ConstantPadNdBackward0", input._kind)
 
 
 @arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
