@@ -265,9 +265,9 @@ def linspace(start, end, steps: int, dtype):
 def logspace(start, end, steps: int, base=10.0):
     """Powers of ``base`` from ``start`` to ``end``."""
     with np.errstate(all="ignore"):
-        ends = (number("logspace", word, one) for word, one in (("start", start), ("end", end)))
+        first, last = number("logspace", "start", start), number("logspace", "end", end)
         return np.logspace(
-            *ends, integer("logspace", "steps", steps, 0), base=number("logspace", "base", base)
+            first, last, integer("logspace", "steps", steps, 0), base=number("logspace", "base", base)
         )
 
 

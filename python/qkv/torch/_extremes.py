@@ -7,7 +7,6 @@ argmin: Number of the smallest entry; the first of equal ones.
 sort: Values in order along an axis, and the places they come from; equal ones keep their order.
 argsort: The places from which the values in order come.
 argwhere: Places of the entries that are not 0, a row for each.
-isin: Whether numbers are among others.
 """
 
 from __future__ import annotations
@@ -140,6 +139,14 @@ def _ordered(name: str, t, dim, descending, stable) -> Any:
     )
 
 
+@named("torch.isin")
+def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether numbers are among others."""
+    ours, others = (as_numbers(x if is_operand(x) else as_tensor(x)) for x in (elements, test_elements))
+    flag("isin", "assume_unique", assume_unique)
+    return wrap_array(np.isin(ours, others, assume_unique, flag("isin", "invert", invert)))
+
+
 _TABLE = {
     "sort": lambda input, dim=-1, descending=False, stable=False: _ordered(
         "sort", input, dim, descending, stable
@@ -148,12 +155,5 @@ _TABLE = {
         "argsort", input, dim, descending, stable
     ),
     "argwhere": lambda input: nonzero(input),
-    "torch.isin": lambda elements, test_elements, *, assume_unique=False, invert=False: wrap_array(
-        np.isin(
-            *(as_numbers(one if is_operand(one) else as_tensor(one)) for one in (elements, test_elements)),
-            flag("isin", "assume_unique", assume_unique),
-            flag("isin", "invert", invert),
-        )
-    ),
 }
 define(_TABLE)

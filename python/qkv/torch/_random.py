@@ -217,8 +217,7 @@ def _coins(t, p, generator: Generator | None) -> np.ndarray:
     if not isinstance(p, Core) or not _core_shape(p):
         chance = number("bernoulli_", "p", p)
         return in_memory_order(t, lambda shape: random.bernoulli(chance, shape, rng=_stream(generator)))
-    if (order := memory_order(t)) is None:
-        order = range(len(_core_shape(t)))
+    order = memory_order(t) or [*range(len(_core_shape(t)))]
     chances = np.broadcast_to(as_numbers(p), _core_shape(t)).transpose(order)
     drawn = random.bernoulli(np.atleast_1d(chances), rng=_stream(generator)).reshape(chances.shape)
     return drawn.transpose(np.argsort(order))

@@ -102,7 +102,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None) -> Ten
 def _running(name: str) -> Any:
     def f(input, dim, *, dtype=None):
         x = _summed(name, input, dtype)
-        axis = axis_of(dim, len(_core_shape(x)), name)
+        axis = dim if dim.__class__ is int else axis_of(dim, len(_core_shape(x)), name)
         return wrap(along(getattr(_core, name), x, axis), f"{name.capitalize()}Backward0", x._kind)
 
     return f

@@ -172,8 +172,8 @@ def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
 def unfold(input, dimension: int, size: int, step: int):
     """All windows of that size along an axis, as a new last axis."""
     axis = axis_of(dimension, len(input.shape), "unfold")
-    whole = (integer("unfold", word, one) for word, one in (("size", size), ("step", step)))
-    return _core.unfold(input if input.shape else Core.reshape(input, 1), axis, *whole)
+    size, step = integer("unfold", "size", size), integer("unfold", "step", step)
+    return _core.unfold(input if _core_shape(input) else Core.reshape(input, 1), axis, size, step)
 
 
 # Joining and repeating.

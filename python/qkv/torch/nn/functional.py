@@ -214,14 +214,12 @@ def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
 def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
     """Rows of a table by number."""
     _check_embedding(**rules)
-    ids, shape = (
-        tensor_of("embedding", "input", input),
-        _core_shape(floating_of("embedding", "weight", weight)),
-    )
-    if ids.dtype.kind != 1:
-        raise RuntimeError(f"embedding: input must hold numbers of rows as integers; got {ids.dtype}")
+    ids = as_numbers(tensor_of("embedding", "input", input))
+    if ids.dtype.kind != "i":
+        raise RuntimeError(f"embedding: input must hold numbers of rows as integers; got {input.dtype}")
+    shape = _core_shape(floating_of("embedding", "weight", weight))
     row = None if padding_idx is None else row_of_padding(padding_idx, shape[0] if shape else 0)
-    return wrap(answer("embedding", _core.embedding, weight, as_numbers(ids), row), "EmbeddingBackward0")
+    return wrap(answer("embedding", _core.embedding, weight, ids, row), "EmbeddingBackward0")
 
 
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
