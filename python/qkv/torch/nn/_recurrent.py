@@ -36,8 +36,8 @@ class _Rule(Module):
     _pair = False  # whether the state is h and c
 
     def _configure(self, **settings) -> None:
-        for name in ("hidden_size", "num_layers"):
-            number = settings.get(name, 1)
+        for name in ("hidden_size", "num_layers") if "num_layers" in settings else ():  # a cell may be empty
+            number = settings[name]
             if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
                 raise TypeError(f"{name} should be of type int, got: {type(number).__name__}")
             if number < 1:
@@ -112,8 +112,8 @@ class _Rule(Module):
     def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
         """One layer in one direction: x ``(T, B, M)`` and its state to outputs ``(T, B, H)`` and the last state."""
         steps = []
-        given_all = F.linear(x, weights[0], weights[2])
-        for given in _core.steps_apart(Core.reshape(given_all, (-1, given_all.shape[-1])), len(x)):
+        given_all, (T, B, _) = F.linear(x, weights[0], weights[2]), x.shape
+        for given in _core.steps_apart(Core.reshape(given_all, (T * B, len(weights[0]))), T):
             state = self._step(given, state, weights)
             steps.append(state[0] if self._pair else state)
         return stack(steps), state
