@@ -18,6 +18,7 @@ struct Kind {
   int bytes;
   bool has_sign;
   bool narrow() const { return category == 1 && bytes < 8; }
+  std::string text() const { return py::str(py::handle(object)); }
 };
 
 // One of an operation: a Tensor, an array, which is copied, or a number.
