@@ -134,7 +134,7 @@ SAMPLES = {
     **each("cumsum cumprod logsumexp softmax log_softmax unsqueeze unbind", "x, 1"),
     **each("nansum nanmean nan_to_num", "nans"),
     **each("zeros_like ones_like rand_like randn_like", "x"),
-    **each("bitwise_and bitwise_or bitwise_xor", "whole, whole[:1]"),
+    **each("bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", "whole, whole[:1]"),
     **each("vstack hstack cat concat concatenate stack", "[x, y]"),
     **each("diag diagonal trace tril triu diag_embed", "square"),
     **each("tril_indices triu_indices", "3, 4"),

@@ -34,7 +34,7 @@ from .both import same
         memoryview(b"ab"),
         collections.deque([1, 2]),
     ],
-    ids=str,
+    ids=lambda data: type(data).__name__,
 )
 @pytest.mark.parametrize("name", ["tensor", "as_tensor"])
 def test_numbers_of_numpy_and_python(name, data):
