@@ -132,7 +132,7 @@ template <class T> struct Candidates {
       const auto look = [&](Index j, Index i) {
         const Vec<T> above = distance(j) - tau;
         sum[i] += weight_above<normalizer>(above);
-        derivative[i] += Rule<normalizer>::template slope<T>(above);
+        derivative[i] += Rule<normalizer>::template threshold_derivative<T>(above);
       };
       Index j = 0;
       for (; j + 4 <= count; j += 4)

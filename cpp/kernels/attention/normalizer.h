@@ -26,15 +26,11 @@ template <class T, int N> inline void sigmoids_of(Vec<T> (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] = select(x[i] < Vec<T>{}, e[i], splat<T>(1)) / (splat<T>(1) + e[i]);
 }
 
-// What a normaliser computes, of vectors:
-//   become_weights(d)          of numbers d = score - threshold (sigmoid and relu: the score); NaN stays
-//   derivative(w)              dw / ds of a weight by its score, its row's sum or threshold left as it is
-// and of those with a threshold
-//   reach                      how far below the row's largest score a weight ends at most
-//   slope(d)                   the derivative of a weight by -threshold, but for a factor of all
-//   threshold(n, mean, squares)  of the n scores that have weight, by their mean and squares(), the sum of their
-//   squared
-//                              distances from it
+// What a normaliser computes, of vectors. become_weights(d): the weights of numbers d = score - threshold (sigmoid and
+// relu: the score); NaN stays. derivative(w): dw / ds of a weight by its score, its row's sum or threshold left as it
+// is. Those with a threshold also have reach: how far below the row's largest score a weight ends at most;
+// threshold_derivative(d): that of a weight by -threshold, but for a factor that all share; and threshold(n, mean,
+// squares): the threshold of n scores by their mean and squares(), the sum of their squared distances from it.
 template <Normalizer> struct Rule;
 
 template <> struct Rule<Normalizer::softmax> {
@@ -58,7 +54,9 @@ template <> struct Rule<Normalizer::relu> {
 
 template <> struct Rule<Normalizer::sparsemax> : Rule<Normalizer::relu> {
   static constexpr int reach = 1;
-  template <class T> static Vec<T> slope(Vec<T> d) { return select(d > Vec<T>{}, splat<T>(1), Vec<T>{}); }
+  template <class T> static Vec<T> threshold_derivative(Vec<T> d) {
+    return select(d > Vec<T>{}, splat<T>(1), Vec<T>{});
+  }
   template <class T, class F> static Vec<T> threshold(Vec<T> n, Vec<T> mean, F) { return mean - splat<T>(1) / n; }
 };
 
@@ -73,7 +71,9 @@ template <> struct Rule<Normalizer::entmax15> {
   }
   template <class T> static Vec<T> derivative(Vec<T> w) { return any(w != Vec<T>{}) ? sqrt_of(w) : Vec<T>{}; }
   static constexpr int reach = 2;
-  template <class T> static Vec<T> slope(Vec<T> d) { return maximum(d * splat<T>(static_cast<T>(0.5)), Vec<T>{}); }
+  template <class T> static Vec<T> threshold_derivative(Vec<T> d) {
+    return maximum(d * splat<T>(static_cast<T>(0.5)), Vec<T>{});
+  }
   template <class T, class F> static Vec<T> threshold(Vec<T> n, Vec<T> mean, F squares) {
     return mean - sqrt_of(maximum((splat<T>(4) - squares()) / n, Vec<T>{}));
   }

@@ -43,11 +43,11 @@ template <> struct Composed<Normalizer::entmax15> {
 }  // namespace
 
 Normalizer normalizer_named(const char* operation, const std::string& name) {
-  std::string known;
-  for (std::size_t i = 0; i < std::size(kNormalizers); ++i) {
+  for (std::size_t i = 0; i < std::size(kNormalizers); ++i)
     if (name == kNormalizers[i].name) return static_cast<Normalizer>(i);
+  std::string known;
+  for (std::size_t i = 0; i < std::size(kNormalizers); ++i)
     known += text(i == 0 ? "" : i + 1 < std::size(kNormalizers) ? ", " : " or ", '"', kNormalizers[i].name, '"');
-  }
   fail_value(operation, ": normalizer must be ", known, "; got \"", name, "\"");
 }
 
