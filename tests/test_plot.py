@@ -393,13 +393,3 @@ class TestEveryPlot:
     def test_weights_before_a_call_are_refused_with_a_hint(self, name):
         with pytest.raises(TypeError, match=r"must be an array; got None, .*; call the layer first$"):
             getattr(plot, name)(*[None, *EVERY[name][0][1:]])
-
-
-def test_labels_are_keys_of_a_dict():
-    with pytest.raises(
-        TypeError,
-        match=r"^kernel_regression: y_hat must be a dict because its keys are the labels; got list; wr",
-    ):
-        plot.kernel_regression([0, 1], [0, 1], [0, 1, 2], [0, 1, 2])
-    with pytest.raises(TypeError, match=r"^training_curve: reference must be a dict because"):
-        plot.training_curve([2.0, 1.0], reference=[1.5])

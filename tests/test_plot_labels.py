@@ -135,3 +135,13 @@ def test_kernel_regression_without_truth_and_points():
     _, axes = plot.kernel_regression([0, 1], {"Gaussian": [0, 2]}, x_train=[0.5], y_train=[0.6])
     assert [line.get_linestyle() for line in axes[0].get_lines()] == ["-", "None"]
     assert [text.get_text() for text in axes[0].get_legend().get_texts()] == ["y_hat"]
+
+
+def test_labels_are_keys_of_a_dict():
+    with pytest.raises(
+        TypeError,
+        match=r"^kernel_regression: y_hat must be a dict because its keys are the labels; got list; wr",
+    ):
+        plot.kernel_regression([0, 1], [0, 1], [0, 1, 2], [0, 1, 2])
+    with pytest.raises(TypeError, match=r"^training_curve: reference must be a dict because"):
+        plot.training_curve([2.0, 1.0], reference=[1.5])

@@ -56,6 +56,8 @@ _core.register_callbacks(
     shown=_errors.shown,
     unknown_attribute=_errors.unknown_attribute,
     tensor_repr=_later("._format", "tensor_repr"),
+    options_of=_later("._layer_options", "options_of"),
+    check_assignment=_later("._layer_options", "check_assignment"),
     module_repr=_later("._format", "module_repr"),
     module_html=_later("._html", "module_html"),
     einsum=_later("._numpy.products", "einsum"),

@@ -984,9 +984,9 @@ class TransformerDecoderLayer(Module):
         dropout: float = 0.1,
         activation: str = "relu",
         layer_norm_eps: float = 1e-05,
+        *,
         norm_first: bool = False,
         bias: bool = True,
-        *,
         attention: Any = None,
         norm: str = "layer",
         gated: bool = False,
@@ -1143,9 +1143,9 @@ class TransformerEncoderLayer(Module):
         dropout: float = 0.1,
         activation: str = "relu",
         layer_norm_eps: float = 1e-05,
+        *,
         norm_first: bool = False,
         bias: bool = True,
-        *,
         attention: Any = None,
         norm: str = "layer",
         gated: bool = False,
@@ -1841,6 +1841,7 @@ def trunc(x: Numbers) -> Any: ...
 def unfold(t: Tensor, axis: int, size: int, step: int) -> Tensor: ...
 def vector_norm(x: Numbers, order: Any, axis: int | tuple[int, ...] | None, keepdims: bool) -> Any: ...
 def warn_caller(message: str) -> None: ...
+def warn_of_mask_as_lengths(operation: str, name: str, lengths: Any, keys: int) -> None: ...
 def watched(module: Module, point: str, x: Tensor) -> Tensor: ...
 def where(condition: Any, a: Any, b: Any) -> Any: ...
 def without_derivative(x: Tensor, operands: Sequence[Tensor]) -> Tensor: ...

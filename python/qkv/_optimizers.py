@@ -287,6 +287,20 @@ class Optimizer:
         lines = "".join(f"\n  group {i}: {text}" for i, text in enumerate(shown_groups))
         return f"{self._name}({lines}\n)"
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = getattr(type(self), name, None)
+        assignable = known is not None and not (isinstance(known, property) and known.fset is None)
+        own = not type(self).__module__.startswith("qkv.") and known is None and name not in self._readers
+        if name.startswith("_") or assignable or own:
+            object.__setattr__(self, name, value)
+        elif known is None:
+            raise unknown_attribute(self, name)
+        else:
+            raise AttributeError(
+                f"{self._name}: {name} must stay as it is because the state belongs to it; got an assignment; use "
+                "add_param_group, or make the optimizer anew"
+            )
+
     def __getattr__(self, name: str) -> Any:
         if name in ("_groups", "_steps", "_start"):
             unfinished(self)

@@ -82,7 +82,7 @@ LAYERS = [
     nn.PositionalEncoding(6, 0.1, 11),
     nn.PositionWiseFFN(3, 7, 0.1, "gelu"),
     nn.AddNorm(3, 0.1, 0.5),
-    nn.TransformerEncoderLayer(4, 2, 3, 0.1, "gelu", 0.1, True, False),
+    nn.TransformerEncoderLayer(4, 2, 3, 0.1, "gelu", 0.1, norm_first=True, bias=False),
     nn.TransformerDecoderLayer(4, 2, 3),
     nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 3), 2, nn.LayerNorm(4)),
     nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 3), 2),

@@ -84,12 +84,12 @@ template <> struct PythonForward<TransformerDecoder> : StackForward<TransformerD
 
 namespace {
 
-// The constructor arguments of both Transformer layers.
+// The constructor arguments of both Transformer layers. By position they are PyTorch's, whose next is batch_first.
 template <class Class> void def_transformer_init(Class& layer) {
   def_init<Fields<LayerFields>>(
       layer,
       text("d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
-           "norm_first=False, bias=True, *, attention=None, norm='layer', gated=False",
+           "*, norm_first=False, bias=True, attention=None, norm='layer', gated=False",
            kScores),
       [](const LayerFields& f, Call& call) {
         if (f.self_attn.is_none()) return std::tuple(f.options(), ModulePtr());

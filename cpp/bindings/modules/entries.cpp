@@ -55,6 +55,19 @@ py::object bound_class(const py::object& self) {
   return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(core_class(Py_TYPE(self.ptr()))));
 }
 
+// Options belong to constructors: what a layer would not follow is refused. Whether it shows the value already.
+bool has_option(const py::object& self, const py::str& name, const py::object& value) {
+  static auto* known = new py::dict();  // the names of each class; never let go: Python may be gone by then
+  const py::object core_class = bound_class(self);
+  PyObject* names = PyDict_GetItem(known->ptr(), core_class.ptr());
+  if (names == nullptr) {
+    (*known)[core_class] = callback("options_of")(core_class);
+    names = PyDict_GetItem(known->ptr(), core_class.ptr());
+  }
+  return PySet_Contains(names, name.ptr()) == 1 &&
+         callback("check_assignment")(self, core_class, name, value).cast<bool>();
+}
+
 void set_attribute(const py::object& self, const py::str& name, const py::object& value) {
   const std::string key = name;
   const bool module = py::isinstance<Module>(value);
@@ -66,6 +79,7 @@ void set_attribute(const py::object& self, const py::str& name, const py::object
       fail_type(type_name(self),
                 ": forward must be defined by a subclass because modules that contain this one call no other; got an "
                 "assignment to an object");
+    if (is_initialised(self) && has_option(self, name, value)) return;
     if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) throw py::error_already_set();
     return;
   }

@@ -89,6 +89,16 @@ template <class T>
 concept ClassOfPython = !kOneOf<T, Tensor, std::string, std::string_view> && !std::is_base_of_v<py::handle, T> &&
                         requires { requires KindOf<T>::kClass; };
 
+// Whether a value is a whole number, of which Python's conversion cuts nothing off: not a Tensor or array of floats.
+inline bool is_whole(PyObject* value) {
+  if (PyLong_CheckExact(value) != 0) return true;
+  if (is_tensor(value)) return !is_floating(py::handle(value).cast<Tensor>().dtype());
+  PyObject* number = PyNumber_Index(value);
+  if (number == nullptr) PyErr_Clear();
+  Py_XDECREF(number);
+  return number != nullptr;
+}
+
 // An argument of a call, converted. Of types without a conversion of ours pybind11 makes it.
 template <class A> struct Argument;
 template <class A> struct Inner {
@@ -103,6 +113,8 @@ template <class A> struct Argument<Plain<A>> {
   static std::string kind() { return kind_of<A>(); }
   bool load([[maybe_unused]] Call& call, py::handle given, [[maybe_unused]] const char* name) {
     if constexpr (std::is_arithmetic_v<typename Inner<T>::Type>) check_constant(given, call.operation(), name);
+    if constexpr (std::is_same_v<typename Inner<T>::Type, Index>)
+      if (!given.is_none() && !is_whole(given.ptr())) return false;
     if constexpr (std::is_same_v<T, py::handle>) {
       value = given;
     } else if constexpr (std::is_same_v<T, const char*>) {  // lives as long as Python's string

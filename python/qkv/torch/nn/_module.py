@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import _core
 from ..._format import tree
+from ..._layer_options import refusal, taken_by
 from .. import _dtypes
 from .._conversion import kinds_in
 from .._elementwise import cast
@@ -19,6 +22,7 @@ from ._registry import CoreModule, Entries, ModuleType
 from .parameter import Buffer, Parameter, UninitializedParameter, check_part, forget_gradients
 
 T = TypeVar("T", bound="Module")
+_PACKAGE = "qkv.torch."
 _TABLES = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 
 
@@ -52,6 +56,17 @@ def _some(names: list[str]) -> str:
     """Ten names, and how many others there are."""
     others = [f"and {len(names) - 10} others"] if len(names) > 10 else []
     return ", ".join([f'"{name}"' for name in names[:10]] + others)
+
+
+@functools.cache
+def _options(cls: type) -> frozenset[str]:
+    """What a layer of this package is made with; of other classes nothing."""
+    return taken_by(cls) if cls.__module__.startswith(_PACKAGE) else frozenset()
+
+
+def _called_by_own_code() -> bool:
+    """Whether the function that called __setattr__ is one of this package, such as a constructor."""
+    return bool(sys._getframe(2).f_globals.get("__name__", "").startswith(_PACKAGE))
 
 
 def _in_class(t):
@@ -113,6 +128,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     # Parts.
 
     def __setattr__(self, name: str, value) -> None:
+        if name in _options(type(self)) and not hasattr(self, name) and not _called_by_own_code():
+            raise refusal(type(self).__name__, name, value)  # nothing would read it
         if isinstance(value, Buffer):
             self._register("buffer", name, value, value.persistent)
         else:

@@ -139,6 +139,15 @@ class _Rule(Optimizer):
     def _configure(self, params, **defaults) -> None:
         super().__init__(params, defaults)
 
+    def __setattr__(self, name: str, value) -> None:
+        if name in (*vars(self).get("defaults", ()), "learning_rate"):
+            key = "lr" if name == "learning_rate" else name
+            raise AttributeError(
+                f"{type(self).__name__}: {name} must be assigned in groups because steps read it there; got an "
+                f'assignment to the optimizer; write group["{key}"] for group in optimizer.param_groups'
+            )
+        super().__setattr__(name, value)
+
     def _check(self, group: dict[str, Any]) -> None:
         name = type(self).__name__
         for setting in sorted(_REFUSED & group.keys()):
