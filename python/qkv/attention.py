@@ -153,7 +153,8 @@ def scaled_dot_product_attention(
     operators, qkv's, NumPy's and qkv.torch's functions of numbers, ``where``, methods ``abs() clamp() to(dtype)``,
     and arrays, Tensors and Parameters that they capture, indexed by integers. Captured Tensors that require a
     gradient get it. What depends on one index or on ``q_idx - kv_idx`` is what NumPy computes; at pairs, floats have
-    the scores' dtype and integers 32 bits.
+    the scores' dtype and integers 32 bits. ``.float()`` and captured floats have the scores' dtype where that is wider,
+    integers of captured arrays 64 bits; a float that no integer can hold becomes ``-2**31``.
 
     References
     ----------

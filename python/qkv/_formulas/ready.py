@@ -26,7 +26,7 @@ class Formula(functools.partial[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind, function, (*bound, attributes) = super().__reduce__()  # type: ignore[misc]
-        return kind, function, (*bound, {**attributes, "written": None})
+        return kind, function, (*bound, {**(attributes or {}), "written": None})
 
     def misfit(self, shape: Sequence[int]) -> str | None:
         """Say which array does not have the sizes (B, H, Lq, Lk) of a call, or None."""

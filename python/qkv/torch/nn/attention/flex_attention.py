@@ -15,6 +15,7 @@ import numpy as np
 from ...._errors import shown
 from ...._formulas import dense
 from ...._formulas.blocks import block_kinds
+from ...._formulas.errors import name_of
 from ...._formulas.intervals import EMPTY, FULL, MIXED
 from ....attention import scaled_dot_product_attention
 from ....masks.formulas import and_masks, or_masks  # noqa: F401
@@ -75,7 +76,7 @@ class BlockMask:
     """A mask_mod over (B, H, Q_LEN, KV_LEN) and the kinds of its blocks: empty, mixed or full.
 
     :func:`create_block_mask` makes one. Blocks are found by intervals, not pair by pair; those of which intervals
-    cannot tell are looked at if they are few, and count as mixed otherwise.
+    cannot tell are looked at if they are few, and count as mixed otherwise. So does a block that is not a whole one.
     """
 
     _kinds: Any
@@ -87,6 +88,13 @@ class BlockMask:
     def shape(self) -> tuple[int, ...]:
         """(B, H, Q_LEN, KV_LEN); B and H are 1 where the mask is the same for all."""
         return (*self._kinds.shape[:-2], *self.seq_lengths)
+
+    @classmethod
+    def from_kv_blocks(cls, *_: Any, **__: Any) -> BlockMask:
+        raise NotImplementedError(
+            "BlockMask.from_kv_blocks: blocks must be those of a mask_mod because attention computes masks by their "
+            "formulas; write create_block_mask(mask_mod, ...)"
+        )
 
     def numel(self) -> int:
         """Give the number of pairs."""
@@ -149,7 +157,7 @@ class BlockMask:
         return f"BlockMask({self._shown()}, \n{self.to_string().strip()}\n)"
 
     def __repr__(self) -> str:
-        name = getattr(self.mask_mod, "__name__", self.mask_mod)
+        name = name_of(self.mask_mod)
         shown = self._shown().replace(", sp", ",\n    sp")
         return f"BlockMask(\n    BLOCK_SIZE={self.BLOCK_SIZE},\n    {shown},\n    mask_mod={name}\n)"
 
@@ -193,12 +201,17 @@ def create_block_mask(mask_mod, BLOCK_SIZE, device, _compile, **lengths) -> Bloc
     if not callable(mask_mod):
         raise TypeError(f"create_block_mask: mask_mod must be a function; got {shown(mask_mod)}")
     kinds = block_kinds("create_block_mask", mask_mod, shape, (size[0], size[1]))
-    kinds = np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:]))
+    kinds = np.array(np.broadcast_to(kinds, (*shape[:2], *kinds.shape[2:])))
+    for last, length, block in zip((kinds[..., -1, :], kinds[..., -1]), shape[2:], size, strict=True):
+        if length % block:  # what is not a whole block is mixed with what is not there
+            last[last == FULL] = MIXED
     return BlockMask(kinds, (shape[2], shape[3]), size, mask_mod)
 
 
 def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None) -> Tensor:
     """Give a mask_mod's conditions of all pairs, or a score_mod's scores of zeros, (B, H, Q_LEN, KV_LEN).
+
+    Floats that depend on query and key have the widest dtype of the arrays that the function reads, at least float32.
 
     Examples
     --------
