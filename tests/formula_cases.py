@@ -73,6 +73,12 @@ def arithmetic(o: Any, a: Arrays) -> Any:
     )
 
 
+def remainders(o: Any, a: Arrays) -> Any:
+    x, k = o.score, o.leaf("key", a["key"])
+    size = o.add(o.multiply(x, x), o.constant(0.5))
+    return o.add(o.remainder(x, o.add(o.absolute(k), o.constant(0.7))), o.power(size, o.sin(k)))
+
+
 def half_excluded(o: Any, a: Arrays) -> Any:
     return o.where(
         o.leaf("diagonal", a["past"]), o.multiply(o.score, o.leaf("head", a["head"])), o.constant(-np.inf)
@@ -99,7 +105,7 @@ SCORES: list[Score] = [
         pair_bias,
         shifted_rows,
     ),
-    *(graph_distances, tables_of_heads, arithmetic, half_excluded, score_alone_twice, leaf_alone),
+    *(graph_distances, tables_of_heads, arithmetic, remainders, half_excluded, score_alone_twice, leaf_alone),
 ]
 
 
@@ -126,7 +132,15 @@ def by_table(o: Any, a: Arrays) -> Any:
     return o.gather(a["allowed"], o.index(at, 25))
 
 
-MASKS: list[Score] = [past, documents, neighbours, by_table]
+def powers(o: Any, a: Arrays) -> Any:
+    x, y = o.leaf("query", a["query_place"]), o.leaf("key", a["key_ids"])
+    whole = o.less(o.power(o.remainder(x, o.constant(7)), y), o.constant(60))
+    return o.and_(
+        whole, o.less(o.floor_divide(o.leaf("key", a["key"]), o.leaf("query", a["query"])), o.constant(1.0))
+    )
+
+
+MASKS: list[Score] = [past, documents, neighbours, by_table, powers]
 
 
 def arrays(queries: int, keys: int, dtype: str = "float64", heads: int = H) -> Arrays:

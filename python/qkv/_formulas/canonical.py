@@ -127,6 +127,11 @@ def _power(graph: Graph, a: Node, b: Node) -> Node:
         return applied(graph, "divide", [graph.const(1.0), y]) if b.attr < 0 else y
     if b.op == "const" and b.attr == 0.5:
         return graph.node("sqrt", a, kind="f")
+    if (
+        a.op == "const" and a.attr > 0 and b.score
+    ):  # half a power's time, and whole numbers are met by chance alone
+        product = applied(graph, "multiply", [b, graph.const(math.log(a.attr))])
+        return graph.node("exp", product, kind="f")
     return graph.node("power", a, b, kind=a.kind)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -20,15 +21,15 @@ class FormulaError(Exception):
         self.line = source_line() if line is None else line
 
 
-def _is_users(code: CodeType) -> bool:
-    file = code.co_filename
+@functools.lru_cache(1024)
+def _is_users(file: str) -> bool:
     return not file.startswith(_PACKAGE) and not any(library in file for library in _LIBRARIES)
 
 
 def source_line() -> str:
     """Give file and line of the formula that is being traced, such as ``model.py:12``."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code):
+    while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
 
@@ -38,7 +39,7 @@ def raised_at(traceback: TracebackType | None, function: Any) -> str:
     found = ""
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if _is_users(code):
+        if _is_users(code.co_filename):
             found = f"{os.path.basename(code.co_filename)}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return found or defined_at(function)

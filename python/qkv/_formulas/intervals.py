@@ -85,7 +85,8 @@ class Blocks(Ranges):
         low, high = (np.logical_and, np.logical_or) if flat.dtype.kind == "b" else (np.minimum, np.maximum)
         if flat.size > _LARGEST_TABLE:
             return low.reduce(flat), high.reduce(flat)
-        first = last = 0
+        first: Any = 0
+        last: Any = 0
         for (a, b), stride in zip(indices, np.cumprod((1, *shape[:0:-1]))[::-1], strict=False):
             first, last = first + a * stride, last + b * stride
         first, last = np.broadcast_arrays(first, last)

@@ -37,9 +37,12 @@ class Ranges:
         raise NotImplementedError
 
     def of(self, n: Node) -> Bounds:
+        with np.errstate(all="ignore"):
+            return self._of(n)
+
+    def _of(self, n: Node) -> Bounds:
         if n.number not in self._found:
-            with np.errstate(all="ignore"):
-                self._found[n.number] = self._of_pairs(n) if n.level == PAIR else self._read(n, self.below(n))
+            self._found[n.number] = self._of_pairs(n) if n.level == PAIR else self._read(n, self.below(n))
         return self._found[n.number]
 
     def _read(self, n: Node, found: Bounds) -> Bounds:
@@ -52,7 +55,7 @@ class Ranges:
     def _of_pairs(self, n: Node) -> Bounds:
         if n.op == "score":
             return self.dtype.type(np.nan), self.dtype.type(np.nan)
-        of = [self.of(a) for a in n.args]
+        of = [self._of(a) for a in n.args]
         if n.op == "gather":
             return self._read(n, self.of_table(n, of))
         if n.op == "index":
@@ -89,8 +92,8 @@ def _point(a: Bounds) -> Any:
 
 def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
     """Give the range of a function that is monotone in each of two numbers."""
-    ends = np.broadcast_arrays(*(function(x, y) for x in a for y in b))
-    return np.minimum.reduce(ends), np.maximum.reduce(ends)
+    w, x, y, z = (function(one, other) for one in a for other in b)
+    return np.minimum(np.minimum(w, x), np.minimum(y, z)), np.maximum(np.maximum(w, x), np.maximum(y, z))
 
 
 # --- conditions
@@ -116,7 +119,7 @@ def _xor_conditions(a: Bounds, b: Bounds) -> Bounds:
 def _chosen(low: Callable[[Any, Any], Any], high: Callable[[Any, Any], Any]) -> Callable[..., Bounds]:
     def where(condition: Bounds, a: Bounds, b: Bounds) -> Bounds:
         must, may = condition
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             np.where(must, x, np.where(may, either(x, y), y))
             for x, y, either in zip(a, b, (low, high), strict=True)
         )
@@ -193,7 +196,9 @@ def _remainder(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _product(a: Any, b: Any) -> Any:
-    return np.where((a == 0) | (b == 0), 0.0, a * b)  # nothing is infinite
+    y = a * b
+    none = np.isnan(y)  # 0 times what is not known
+    return np.where(none, 0.0, y) if none.any() else y
 
 
 def _bits(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:

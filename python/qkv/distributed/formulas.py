@@ -30,7 +30,8 @@ def captured(operation: str, options: dict[str, Any], shape: tuple[int, int, int
 def moved(function: Callable[..., Any] | None, begin: int) -> Callable[..., Any] | None:
     """Give a formula of positions that are counted from key `begin`."""
     if function is None or begin == 0:
-        return of_part(function)
+        part: Callable[..., Any] | None = of_part(function)
+        return part
 
     def from_here(*arguments: Any) -> Any:
         *before, q_idx, kv_idx = arguments
