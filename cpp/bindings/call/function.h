@@ -96,8 +96,9 @@ template <class T> struct KindOf {
     return py::str(py::handle(reinterpret_cast<PyObject*>(class_of<T>)).attr("__name__"));
   }
 };
-template <class T> struct KindOf<std::shared_ptr<T>> : KindOf<T> {};
-template <class T> struct KindOf<std::unique_ptr<T>> : KindOf<T> {};
+template <class T> struct KindOf<std::shared_ptr<T>> : KindOf<T> {
+  static constexpr bool kClass = false;
+};
 template <class T> struct KindOf<std::optional<T>> {
   static std::string name() { return kind_of<T>() + " | None"; }
 };

@@ -117,6 +117,9 @@ template <class A> struct Argument<Plain<A>> {
       if (!given.is_none() && !is_whole(given.ptr())) return false;
     if constexpr (std::is_same_v<T, py::handle>) {
       value = given;
+    } else if constexpr (std::is_same_v<T, Tensor>) {
+      value = tensor_or_undefined(given);
+      return value->defined();
     } else if constexpr (std::is_same_v<T, const char*>) {  // lives as long as Python's string
       if (!py::isinstance<py::str>(given)) return false;
       value = PyUnicode_AsUTF8(given.ptr());
