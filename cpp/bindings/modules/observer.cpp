@@ -49,7 +49,7 @@ std::vector<py::handle> tensors_in(const py::object& result) {
 py::object with_first(const py::object& result, py::handle first, const Tensor& tensor) {
   auto* type = Py_TYPE(first.ptr());
   const bool core = type == reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr());
-  py::object made = core ? py::cast(tensor) : py::reinterpret_steal<py::object>(direct::instance_of(type, tensor));
+  py::object made = core ? py::cast(tensor) : py::reinterpret_steal<py::object>(derived::instance_of(type, tensor));
   if (result.is(first)) return made;
   py::list parts;
   for (const py::handle part : result) parts.append(part.is(first) ? made : py::reinterpret_borrow<py::object>(part));

@@ -5,7 +5,7 @@
 #include "bindings/call/pybind11_private.h"
 #include "bindings/values/convert.h"
 
-namespace qkv::bindings::direct {
+namespace qkv::bindings::derived {
 
 Tensor tensor_of(PyObject* value) {
   PyTypeObject *type = Py_TYPE(value), *wanted = tensor_class;
@@ -46,4 +46,4 @@ void set_label(const Tensor& t, const char* label) {
   node->name = label;
 }
 
-}  // namespace qkv::bindings::direct
+}  // namespace qkv::bindings::derived

@@ -5,7 +5,7 @@
 
 #include "bindings/values/convert.h"
 
-namespace qkv::bindings::direct {
+namespace qkv::bindings::derived {
 
 // The class derived from Tensor.
 inline constinit PyTypeObject* tensor_class = nullptr;
@@ -25,4 +25,4 @@ PyObject* result(const Tensor& t, const char* label = nullptr);
 py::object kind_of(PyObject* tensor);
 void set_kind(PyObject* tensor, py::handle kind);
 
-}  // namespace qkv::bindings::direct
+}  // namespace qkv::bindings::derived

@@ -10,7 +10,7 @@
 #include "ops/integers.h"
 #include "ops/ops.h"
 
-namespace qkv::bindings::direct {
+namespace qkv::bindings::derived {
 
 std::deque<Kind>& kinds() {
   static auto* all = new std::deque<Kind>;
@@ -137,4 +137,4 @@ PyObject* result(const Tensor& t, const char* label, const Kind& kind) {
   return made;
 }
 
-}  // namespace qkv::bindings::direct
+}  // namespace qkv::bindings::derived

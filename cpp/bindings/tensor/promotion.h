@@ -8,7 +8,7 @@
 #include "bindings/values/convert.h"
 #include "ops/ops.h"
 
-namespace qkv::bindings::direct {
+namespace qkv::bindings::derived {
 
 // A dtype of Python's. Narrow integers are numbers of int64 that are cut to their width after each operation.
 struct Kind {
@@ -43,4 +43,4 @@ Tensor cut(const Tensor& t, const Kind& kind);  // narrow ones to their width
 Tensor cast(const Tensor& t, const Kind& from, const Kind& to);
 // An object of the derived class that has the dtype.
 PyObject* result(const Tensor& t, const char* label, const Kind& kind);
-}  // namespace qkv::bindings::direct
+}  // namespace qkv::bindings::derived

@@ -57,7 +57,7 @@ py::object result_class(py::handle argument) {
 py::object in_class(const py::type& cls, const py::object& result) {
   if (Py_TYPE(result.ptr()) == reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr()))
     return py::reinterpret_steal<py::object>(
-        direct::instance_of(reinterpret_cast<PyTypeObject*>(cls.ptr()), result.cast<Tensor>()));
+        derived::instance_of(reinterpret_cast<PyTypeObject*>(cls.ptr()), result.cast<Tensor>()));
   if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result)) return result;
   py::list parts;
   for (const py::handle part : result) parts.append(in_class(cls, py::reinterpret_borrow<py::object>(part)));
@@ -70,19 +70,19 @@ const char* kept(const std::string& label) {
   return labels->insert(label).first->c_str();
 }
 
-const direct::Kind& kind_from(py::handle dtype) {
-  const direct::Kind* kind = direct::kind_named(dtype.ptr());
+const derived::Kind& kind_from(py::handle dtype) {
+  const derived::Kind* kind = derived::kind_named(dtype.ptr());
   if (kind == nullptr) fail_type("expected a dtype such as torch.float32; got ", described(dtype));
   return *kind;
 }
 
-std::vector<direct::Operand> operands_from(const py::args& values) {
-  std::vector<direct::Operand> all;
-  for (const py::handle value : values) all.push_back(direct::operand_of(value.ptr()));
+std::vector<derived::Operand> operands_from(const py::args& values) {
+  std::vector<derived::Operand> all;
+  for (const py::handle value : values) all.push_back(derived::operand_of(value.ptr()));
   return all;
 }
 
-py::object object_of(const direct::Kind& kind) { return py::reinterpret_borrow<py::object>(kind.object); }
+py::object object_of(const derived::Kind& kind) { return py::reinterpret_borrow<py::object>(kind.object); }
 
 }  // namespace
 
@@ -134,37 +134,37 @@ void bind_subclass(Functions& m) {
   });
   m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
   m.def("derived_class(cls)",
-        [](const py::type& cls) { direct::tensor_class = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr()); });
+        [](const py::type& cls) { derived::tensor_class = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr()); });
   m.def("direct_dtype(double_precision)",
-        [](bool double_precision) { direct::default_dtype = double_precision ? DType::float64 : DType::float32; });
+        [](bool double_precision) { derived::default_dtype = double_precision ? DType::float64 : DType::float32; });
   m.def("instance_of(cls, t)", [](const py::type& cls, const Tensor& t) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(py::type::of<TensorImpl>().ptr())) == 0)
       fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
-    return py::reinterpret_steal<py::object>(direct::instance_of(type, t));
+    return py::reinterpret_steal<py::object>(derived::instance_of(type, t));
   });
   m.def("direct_dtypes(dtypes)", [](const py::list& dtypes) {
-    std::deque<direct::Kind>& all = direct::kinds();
+    std::deque<derived::Kind>& all = derived::kinds();
     for (const py::handle one : dtypes) {
       const auto core = one.attr("core").cast<std::string>();
-      const direct::Kind made{one.inc_ref().ptr(), core.empty() ? DType::float32 : dtype_from(one.attr("core"), ""),
-                              one.attr("kind").cast<int>(), one.attr("itemsize").cast<int>(),
-                              one.attr("is_signed").cast<bool>()};
+      const derived::Kind made{one.inc_ref().ptr(), core.empty() ? DType::float32 : dtype_from(one.attr("core"), ""),
+                               one.attr("kind").cast<int>(), one.attr("itemsize").cast<int>(),
+                               one.attr("is_signed").cast<bool>()};
       // Of a module that is imported again results have the new dtypes; Tensors may still have the old ones.
-      const auto known = std::ranges::find(all, made.text(), &direct::Kind::text);
+      const auto known = std::ranges::find(all, made.text(), &derived::Kind::text);
       all.push_back(known == all.end() ? made : std::exchange(*known, made));
     }
   });
   m.def("common_dtype(a, b)",
-        [](py::handle a, py::handle b) { return object_of(direct::common(kind_from(a), kind_from(b))); });
+        [](py::handle a, py::handle b) { return object_of(derived::common(kind_from(a), kind_from(b))); });
   m.def("result_dtype",
-        [](const py::args& operands) { return object_of(direct::result_kind(operands_from(operands))); });
+        [](const py::args& operands) { return object_of(derived::result_kind(operands_from(operands))); });
   // Tensors of the core of both operands, and the dtype.
   m.def("promoted", [](const py::args& operands) {
     const auto all = operands_from(operands);
-    const direct::Kind& kind = direct::result_kind(all);
+    const derived::Kind& kind = derived::result_kind(all);
     py::list found;
-    for (const direct::Operand& one : all) found.append(py::cast(one.in(kind)));
+    for (const derived::Operand& one : all) found.append(py::cast(one.in(kind)));
     found.append(object_of(kind));
     return found;
   });
@@ -206,20 +206,20 @@ void bind_subclass(Functions& m) {
   });
   // A Tensor, an array or a number as a Tensor of a dtype; itself if it is one.
   m.def("cast(value, dtype)", [](py::handle value, py::handle dtype) {
-    const direct::Operand operand = direct::operand_of(value.ptr());
-    const direct::Kind& kind = kind_from(dtype);
-    if (operand.kind == &kind && direct::tensor_of(value.ptr()).defined())
+    const derived::Operand operand = derived::operand_of(value.ptr());
+    const derived::Kind& kind = kind_from(dtype);
+    if (operand.kind == &kind && derived::tensor_of(value.ptr()).defined())
       return py::reinterpret_borrow<py::object>(value);
-    return py::reinterpret_steal<py::object>(direct::result(
+    return py::reinterpret_steal<py::object>(derived::result(
         without_gil(operand.tensor.defined() ? operand.tensor.numel() : 1, [&] { return operand.in(kind); }),
         "ToCopyBackward0", kind));
   });
   m.def("wrap(t, label='', dtype=None)", [](const Tensor& t, const std::string& label, py::handle dtype) {
-    if (!label.empty()) direct::set_label(t, kept(label));
+    if (!label.empty()) derived::set_label(t, kept(label));
     return py::reinterpret_steal<py::object>(
-        direct::result(t, nullptr, dtype.is_none() ? direct::kind_of(t.dtype()) : kind_from(dtype)));
+        derived::result(t, nullptr, dtype.is_none() ? derived::kind_of(t.dtype()) : kind_from(dtype)));
   });
-  m.def("set_label(t, label)", [](const Tensor& t, const std::string& label) { direct::set_label(t, kept(label)); });
+  m.def("set_label(t, label)", [](const Tensor& t, const std::string& label) { derived::set_label(t, kept(label)); });
 }
 
 }  // namespace qkv::bindings
