@@ -61,14 +61,14 @@ inline Value value_of(ops::Normalizer normalizer) { return std::string(ops::name
 Value value_of(ops::Causal causal);
 Value value_of(const RelativeBias& bias);
 Value value_of(const ops::RotaryScaling& scaling);
-// All fields of options, or those that differ from what is usual.
+// All fields of options, or those that differ from the defaults.
 template <class Options> Config config_of(const Options& options) {
   Config config;
   for_fields(options, [&](const char* name, const auto& value) { config.emplace_back(name, value_of(value)); });
   return config;
 }
-template <class Options> void add_differing(Config& config, const Options& options, const Options& usual = {}) {
-  const Config all = config_of(options), standard = config_of(usual);
+template <class Options> void add_differing(Config& config, const Options& options, const Options& defaults = {}) {
+  const Config all = config_of(options), standard = config_of(defaults);
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i] != standard[i]) config.push_back(all[i]);
 }

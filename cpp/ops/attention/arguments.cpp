@@ -22,10 +22,10 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   check_normalizer(o);
   check_score_numbers(op, o, dtype_v<T>);
-  const double usual = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
+  const double default_scale = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
   AttentionProblem<T> p;
   static_cast<kernels::AttentionSizes&>(p) = g;
-  p.scale = in_range<T>(op, "scale", o.scale.value_or(usual));
+  p.scale = in_range<T>(op, "scale", o.scale.value_or(default_scale));
   p.dropout.p = o.dropout;
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
