@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import qkv.torch
+from qkv.torch import _tensor
 from qkv.torch._tensor import FUNCTIONS, Tensor
 
 FOLDER = Path(__file__).parents[1] / "python" / "qkv" / "torch"
@@ -85,7 +86,6 @@ from ._tensor import Tensor as Tensor
 
 default_generator: Generator
 '''
-ANY_OTHER = "\ndef __getattr__(name: builtins.str) -> Any: ...  # names of the implementation\n"
 
 
 def parameter(p: inspect.Parameter) -> str:
@@ -131,7 +131,30 @@ def tensor_stub() -> str:
             text += "    " + definition(name, value, method=True)
     for name in ("ndim", "is_leaf"):
         text += f"    @property\n    def {name}(self) -> {ANSWERS[name]}: ...\n"
-    return text + ANY_OTHER
+    inside = sorted(name for name in vars(_tensor) if not name.startswith("__"))
+    written = {
+        "Any",
+        "Callable",
+        "Core",
+        "F",
+        "Iterator",
+        "Size",
+        "Tensor",
+        "TypeVar",
+        "define",
+        "device",
+        "named",
+        "np",
+    }
+    return (
+        text
+        + "\n# Names of the implementation.\n"
+        + "".join(
+            f"{name}: Any\n"
+            for name in inside
+            if name not in written and not inspect.ismodule(getattr(_tensor, name))
+        )
+    )
 
 
 def module_stub() -> str:

@@ -507,4 +507,31 @@ class Tensor(Core):
     @property
     def is_leaf(self) -> builtins.bool: ...
 
-def __getattr__(name: builtins.str) -> Any: ...  # names of the implementation
+# Names of the implementation.
+FUNCTIONS: Any
+NoReturn: Any
+Node: Any
+_core_grad: Any
+_core_leaf: Any
+_core_requires: Any
+_core_shape: Any
+_core_size: Any
+_documented: Any
+_leaf: Any
+_written: Any
+annotations: Any
+as_core: Any
+copied: Any
+dtype: Any
+lies_outside: Any
+plain: Any
+refuse_attribute: Any
+replaced: Any
+restored: Any
+shown: Any
+tensor_text: Any
+tensors_in: Any
+told: Any
+wrap: Any
+wrap_array: Any
+wrapped: Any
