@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 import qkv
 from qkv.nn import Module
 
-FUNCTION = type(qkv.softmax)
+FUNCTION = type(qkv.Tensor.all)
 
 
 def add_call(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
