@@ -245,7 +245,8 @@ def test_the_judge_sees_what_is_lost():
     found = lost_gradients(cases, qkv.tensor, {"exp: x": "unused"})
     assert found[-1] == "exp: x is no exception"
     assert {what.partition(" (")[0] for what in found[:-1]} == {
-        "drops: x", "keeps one: y", "default: scale", "by position: argument 0", "by position: argument 1",
+        "drops: x", "keeps one: x", "keeps one: y", "default: scale",
+        "by position: argument 0", "by position: argument 1",
     }  # fmt: skip
     assert lost_gradients([("keeps", lambda x: qkv.exp(x), {"x": X})], qkv.tensor) == []
     assert lost_gradients(cases[:1], qkv.tensor, {"drops: x": "for a test"}) == []

@@ -14,7 +14,6 @@ import qkv
 from qkv._names import public_names
 
 PYTHON = Path(qkv.__file__).parent
-FORMULAS = PYTHON / "_formulas"
 
 
 def run(program: str, *options: str, **variables: str) -> str:
@@ -64,10 +63,7 @@ def test_nothing_starts_before_a_communicator_is_asked_for():
     program = (
         "import sys; before = sys.exit, sys.excepthook; import qkv, inspect; inspect.getmembers(qkv)\n"
         "from qkv.distributed import failure, launch\n"
-        "assert (sys.exit, sys.excepthook) == before and failure._process is None\n"
-        "try: launch.world()\n"
-        "except Exception: pass\n"
-        "assert sys.exit is not before[0]"
+        "assert (sys.exit, sys.excepthook) == before and failure._rank_process == 0"
     )
     run(program, PMI_SIZE="2", PMI_RANK="0", SLURM_JOB_ID=f"quiet-{os.getpid()}")
 
@@ -77,7 +73,6 @@ def test_no_assertion_guards_anything():
     found = [
         f"{file.relative_to(PYTHON)}:{node.lineno}"
         for file in sorted(PYTHON.rglob("*.py"))
-        if FORMULAS not in file.parents
         for node in ast.walk(ast.parse(file.read_text(encoding="utf8")))
         if isinstance(node, ast.Assert)
     ]
@@ -86,10 +81,8 @@ def test_no_assertion_guards_anything():
 
 def test_checks_hold_without_assertions():
     program = """
-import copy, json, qkv
-from pathlib import Path
+import qkv
 from qkv import optim, nn
-from qkv.distributed.plan import rates
 w, v = nn.Parameter([1.0]), nn.Parameter([1.0])
 o = optim.SGD([{"params": [w]}, {"params": [v], "lr": 0.1}], lr=1.0)
 try: o.lr = 0.5

@@ -33,13 +33,14 @@ def _quiet() -> np.errstate:
 
 
 def _fits(operation: str, name: str, value: npt.NDArray[Any], dtype: npt.DTypeLike) -> None:
-    """Refuse complex numbers, and whole ones that int64 cannot hold, which would wrap."""
+    """Refuse complex numbers, and those that integers of the dtype cannot hold, which would wrap."""
     real(value)
     wanted = np.dtype(dtype)
-    if wanted.kind in "iu" and wanted != np.int64 and value.dtype.kind in "iu" and value.size:
+    whole = value.dtype.kind in "iu" and wanted != np.int64
+    if wanted.kind in "iu" and (whole or value.dtype.kind == "f") and value.size:
         low, high = np.iinfo(wanted).min, np.iinfo(wanted).max
-        for number in (int(value.min()), int(value.max())):
-            if not low <= number <= high:
+        for number in (value.min().item(), value.max().item()):
+            if not low - 1 < number < high + 1:  # NaN is not either
                 raise OverflowError(
                     f"{operation}: {name} must be from {low} to {high} because the dtype is {wanted}; got {number}"
                 )
@@ -313,8 +314,10 @@ def linspace(
 def _like(operation: str, x: Any, value: Any, dtype: npt.DTypeLike | None) -> Any:
     numbers = _core.as_numpy(x, operation, "x")
     kept = numbers.dtype if hasattr(x, "dtype") or numbers.dtype.kind != "f" else "float32"
+    wanted = kept if dtype is None else _dtype(operation, dtype)
+    _fits(operation, "fill_value", np.asarray(value), wanted)
     with _quiet():
-        made = np.full(numbers.shape, real(value), kept if dtype is None else _dtype(operation, dtype))
+        made = np.full(numbers.shape, value, wanted)
     return _core.tensor(made) if isinstance(x, Tensor) else made
 
 

@@ -193,3 +193,12 @@ def test_options_of_other_methods_are_refused(name, method):
                 ValueError, match=f'{name} must be given with method="{needed}" because "{method}"'
             ):
                 call(**given, **{name: OPTIONS[name]})
+
+
+def test_a_model_without_a_head_generates_nothing():
+    body = models.from_config({**LLAMA, "architectures": ["LlamaModel"]})
+    for method in ("greedy", "beam", "sample"):
+        with pytest.raises(
+            TypeError, match=r"^generate: model must have a head .*; got CausalModel\(LlamaModel"
+        ):
+            body.generate([[3, 1]], max_new_tokens=2, method=method)

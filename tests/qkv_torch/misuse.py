@@ -8,6 +8,7 @@ Transformers have tests of their own.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import warnings
 from collections.abc import Iterator
@@ -251,17 +252,24 @@ def modules() -> Iterator[Call]:
 REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, AssertionError)
 
 
-def outcome(m: Any, call: Call) -> Any:
-    """What comes out: an exception, or results as text and arrays."""
+@contextlib.contextmanager
+def _called(m: Any, call: Call) -> Iterator[tuple[Any, Any]]:
+    """The argument and what the call returns, while warnings are ignored."""
     m.manual_seed(0)
     space = dict(_given(m))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            space["WRONG"] = eval(call.value, space)
-            return numbers(eval(call.code, space))
-        except Exception as error:
-            return error
+        space["WRONG"] = eval(call.value, space)
+        yield space["WRONG"], eval(call.code, space)
+
+
+def outcome(m: Any, call: Call) -> Any:
+    """What comes out: an exception, or results as text and arrays."""
+    try:
+        with _called(m, call) as (_, result):
+            return numbers(result)
+    except Exception as error:
+        return error
 
 
 def numbers(result: Any) -> Any:
@@ -298,18 +306,13 @@ def verdict(call: Call) -> str:
 
 def gradient(m: Any, call: Call) -> str:
     """What becomes of a recording argument: "refused", "kept" (it gets a gradient) or "lost"."""
-    m.manual_seed(0)
-    space = dict(_given(m))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            space["WRONG"] = eval(call.value, space)
-            result = eval(call.code, space)
+    try:
+        with _called(m, call) as (wrong, result):
             parts = result if isinstance(result, (tuple, list)) else [result]
             recorded = [part for part in parts if getattr(part, "requires_grad", False) is True]
             if not recorded:
                 return "lost"
             sum((part * part).sum() for part in recorded).backward()
-        except (*REFUSALS, AttributeError):
-            return "refused"
-    return "lost" if space["WRONG"].grad is None else "kept"
+            return "lost" if wrong.grad is None else "kept"
+    except (*REFUSALS, AttributeError):
+        return "refused"

@@ -124,6 +124,11 @@ class Generation:
         True
         """
         model: Any = self
+        if model.head is None:
+            raise TypeError(
+                f"generate: model must have a head because its scores choose words; got {model!r}, "
+                "whose entry architectures names none"
+            )
         if attention_mask is None and _are_ragged(input_ids):
             input_ids, lens = pad(input_ids)
             attention_mask = np.arange(input_ids.shape[1]) < lens[:, None]
