@@ -309,6 +309,8 @@ def scaled_dot_product_attention(
     torch.Size([1, 2, 3, 4])
     """
     inputs = query, key, value
+    for name, x in zip(("query", "key", "value"), inputs, strict=True):
+        tensor_of("scaled_dot_product_attention", name, x)
     rank = len(query.shape)
     batch = 1 if enable_gqa and rank == 4 else -2  # axes that all have
     leads = {(len(x.shape), *x.shape[:batch]) for x in inputs}
