@@ -14,6 +14,8 @@ from qkv import _core, nn
 sys.setswitchinterval(1e-6)
 flat, lens, starts = np.zeros(200_000, np.int64), np.ones(4000, np.int64), np.arange(0, 4001, 8)
 x = np.ones((4000, 3, 2), "f4")
+halves = np.zeros((2, 200_000), bool)
+chosen = torch.from_numpy(halves)
 wide, attend = torch.from_numpy(flat), qkv.scaled_dot_product_attention
 layer, cache = nn.MultiHeadAttention(2, 1), nn.KVCache()
 layer(x, cache=cache)
@@ -35,12 +37,18 @@ cases = {
     "cross_entropy": (flat, 2**40, lambda t=np.ones((200_000, 3), "f4"): qkv.losses.cross_entropy(t, flat)),
     "KVCache.reorder": (lens, 2**40, lambda: cache.reorder(lens)),
     "scatter_add": (flat, 2**40, lambda t=torch.zeros(9): t.scatter_add(0, wide, torch.ones(200_000))),
+    "an index": (flat, 2**40, lambda t=qkv.tensor(np.ones(9, "f4")): t[flat]),
+    "an index that is set": (flat, 2**40, lambda t=qkv.tensor(np.ones(9, "f4")): t.__setitem__(flat, 1.0)),
+    "a Tensor as index that is set": (flat, 2**40, lambda t=torch.ones(9): t.__setitem__(wide, 1.0)),
+    "a mask": (halves, True, lambda t=qkv.tensor(np.ones(400_000, "f4")): t[halves.reshape(-1)]),
+    "masked_select": (halves, True, lambda t=torch.ones(2, 200_000): torch.masked_select(t, chosen)),
+    "bincount": (flat, 10**4, lambda: torch.bincount(wide)),
     "a formula's table": (lens, 2**30, lambda q=np.ones((1, 1, 4000, 2), "f4"), table=np.ones(8, "f4"):
         attend(q, q[:, :, :3], q[:, :, :3], score_mod=lambda s, b, h, i, j: s + table[lens[i] + j])),
 }
 for name in sys.argv[1:]:
     array, wrong, call = cases[name]
-    right, stop = array[-1], threading.Event()
+    right, stop = array[-1].copy(), threading.Event()
     def change():
         while not stop.is_set():
             array[-1] = wrong
@@ -77,4 +85,4 @@ def test_integers_that_change_while_they_are_read(names):
 
 
 def test_all_kinds_of_integers_are_tried():
-    assert len(NAMES) == 17
+    assert len(NAMES) == 23

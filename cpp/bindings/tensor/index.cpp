@@ -105,8 +105,10 @@ Selection selection_from(const py::object& index) {
     result.advanced = result.advanced || is_advanced(item);
     if (py::isinstance<py::array>(item)) as_numpy(item, "Tensor", "index");  // refuses masked arrays
     result.ellipsis = result.ellipsis || item.ptr() == Py_Ellipsis;
-    plain.append(is_tensor(item) ? py::object(to_numpy(item.cast<Tensor>().data(), false))
-                                 : py::reinterpret_borrow<py::object>(item));
+    py::object own = is_tensor(item) ? py::object(to_numpy(item.cast<Tensor>().data(), false))
+                                     : py::reinterpret_borrow<py::object>(item);
+    // NumPy reads an array of indices twice, to check and to use it, while other threads may write to it.
+    plain.append(is_advanced(item) && py::hasattr(own, "__array__") ? py::object(numpy().attr("array")(own)) : own);
   }
   result.items = py::tuple(plain);
   return result;

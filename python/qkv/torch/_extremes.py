@@ -122,7 +122,8 @@ def unique(input, sorted: bool = True, return_inverse: bool = False, return_coun
 def bincount(input, weights=None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs."""
     factors = None if weights is None else as_numbers(weights)
-    counts = np.bincount(as_numbers(as_tensor(input)), factors, minlength)
+    # A copy: NumPy reads the numbers twice, to find the largest and to count, while other threads may write to them.
+    counts = np.bincount(as_numbers(as_tensor(input)).copy(), factors, minlength)
     return wrap_array(counts if factors is None else counts.astype(factors.dtype))
 
 
