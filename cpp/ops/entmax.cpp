@@ -73,7 +73,8 @@ template <class T> void entmax_of_row(T* y, const T* x, Index n, double alpha, C
 
 Tensor entmax(const char* name, const Tensor& given, double alpha, Index axis) {
   if (!(alpha >= 1) || !std::isfinite(alpha)) fail_value(name, ": alpha must be a number of at least 1; got ", alpha);
-  if (given.rank() == 0) fail_value(name, ": x must have at least one axis; got a number");
+  if (given.rank() == 0)  // one number, as a row of one
+    return reshape(entmax(name, reshape(given, {1}), alpha, axis), {});
   axis = checked_axis(name, axis, given.rank());
   if (alpha == 1) return softmax(given, axis, 1);
   if (axis != given.rank() - 1) return swapaxes(entmax(name, swapaxes(given, axis, -1), alpha, -1), axis, -1);

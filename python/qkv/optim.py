@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from . import _core
@@ -241,6 +242,11 @@ def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
     ValueError
         If ``max_norm`` is negative.
 
+    Warns
+    -----
+    UserWarning
+        If ``params`` is an iterator that is exhausted.
+
     Examples
     --------
     >>> w = qkv.tensor([3.0, 4.0], requires_grad=True)
@@ -253,6 +259,9 @@ def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
     Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013.
     """
     tensors = [params] if isinstance(params, Tensor) else tensors_of("clip_grad_norm", params)[0]
+    if not tensors and isinstance(params, Iterator):
+        empty = "clip_grad_norm: params is an iterator without Tensors, so nothing is clipped; was it read before?"
+        warnings.warn(empty, UserWarning, stacklevel=2)
     return _core.clip_grad_norm(tensors, number("clip_grad_norm", "max_norm", max_norm), False)
 
 

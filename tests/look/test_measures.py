@@ -275,3 +275,18 @@ def test_logit_lens():
         look.logit_lens(model, look.record(model, IDS))
     with pytest.raises(ValueError, match=r"logit_lens: recording must be of a call of the model"):
         look.logit_lens(bert, r)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "words"),
+    [
+        ([[-1, 1, -1]], "must be earlier places, or -1; got 1 at number 1"),
+        ([[-1, 0, 2**40]], "must be earlier places, or -1; got 1099511627776 at number 2"),
+        ([[-2, 0, 1]], "must be earlier places, or -1; got -2 at number 0"),
+        ([[-1, 0]], r"must be \(1, 3\) to match the weights; got earlier \(1, 2\)"),
+    ],
+)
+def test_wrong_earlier_places_are_refused(earlier, words):
+    weights = qkv.tensor(np.full((1, 2, 3, 3), 1 / 3))
+    with pytest.raises(ValueError, match=f"^measures: earlier {words}"):
+        qkv._core.measures_of(weights, np.array(earlier), None, None, 0, False)

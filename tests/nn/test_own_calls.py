@@ -330,3 +330,12 @@ def test_a_state_may_be_made_of_views():
     turned = module.reorder_state(state, [1, 1])
     close(turned[0], Y[[1, 1]])
     assert np.array(turned[2]).tolist() == [2, 2]
+
+
+def test_each_part_of_a_state_is_reordered_within_its_own_batch():
+    module = decoder().eval()
+    state = (Y[:1], np.zeros((1, B, M)), None)
+    with pytest.raises(ValueError, match=r"^reorder: indices must be from 0 to 0 because axis 0 of"):
+        module.reorder_state(state, [0, 1])
+    with pytest.raises(ValueError, match=r"^reorder: indices must be from 0 to 0 because axis 1 of"):
+        module.reorder_state((Y, np.zeros((1, 1, M)), None), [0, 1])

@@ -76,7 +76,7 @@ def test_second_derivatives_of_distances():
 
 
 def test_a_negative_order_is_refused():
-    with pytest.raises(RuntimeError, match=r"^cdist: p must be a number from 0 on; got -2\.0$"):
+    with pytest.raises(RuntimeError, match=r"^cdist: p must be at least 0; got -2\.0$"):
         torch.cdist(torch.zeros(3, 4), torch.zeros(2, 4), p=-2.0)
 
 
@@ -276,3 +276,14 @@ def test_a_summary_reads_no_other_numbers():
     assert repr(wide).splitlines()[1].startswith("        [1., 1., 1.,  ..., 1., 1., 1.]")
     core = qkv.tensor(np.zeros((3, 1), "f4"))
     assert "..." in repr(np.broadcast_to(core, (3, 2**40)))
+
+
+@pytest.mark.parametrize("data", [2**63, -(2**63) - 1, [2**63, 1], [[1], [2**70]]])
+def test_integers_beyond_int64_are_refused(data):
+    with pytest.raises(
+        ValueError, match=r"^tensor: data must fit in int64 because the dtype does; got -?[0-9]{19}"
+    ):
+        torch.tensor(data)
+    assert torch.tensor([1.5, 2**70]).tolist() == [1.5, 2.0**70]
+    assert torch.tensor([2**63 - 1, -(2**63)]).tolist() == [2**63 - 1, -(2**63)]
+    assert torch.tensor([2**63, 1], dtype=torch.float64).tolist() == [2.0**63, 1]

@@ -61,7 +61,8 @@ def numbers_of(data):
             found = " and ".join(dict.fromkeys(str(part.shape) for part in parts))
             raise ValueError(f"tensor: data must be lists of equal lengths; got parts of the shapes {found}")
         return np.asarray(parts)
-    return data.detach().numpy() if isinstance(data, Core) else np.asarray(data)
+    wide = isinstance(data, int) and data >= 2**63  # no uint64, which becomes a float beside other integers
+    return data.detach().numpy() if isinstance(data, Core) else np.asarray(data, object if wide else None)
 
 
 def finished(
@@ -78,6 +79,12 @@ def finished(
             raise TypeError(
                 f"{operation}: data must be real numbers because qkv computes in no others; got {shown(numbers)}"
             )
+        if kind is int64 and numbers.dtype.kind == "O":  # Python's integers, which have no bounds
+            for number in numbers.flat:
+                if not -(2**63) <= number < 2**63:
+                    raise ValueError(
+                        f"{operation}: data must fit in int64 because the dtype does; got {number}"
+                    )
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = numbers.astype(kind.core)
     ordered = numbers.flags.c_contiguous or not fresh
