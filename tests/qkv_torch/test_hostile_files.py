@@ -88,7 +88,79 @@ def tensor(numbers: bytes, kind: bytes = FLOAT, cls: bytes | None = None, gradie
     return call(RESTORED, cls or name("qkv.torch", "Tensor"), numbers, kind, gradient)
 
 
+def array(count: int, kind: str = "f4") -> bytes:
+    """Numbers of one axis."""
+    return filled(sizes(count), plain(kind), b"A" * count * int(kind[1]))
+
+
+VIEWED = name("qkv.torch._tensor", "viewed")
+SIX = tensor(array(6))
+
+
+def viewed(
+    shape: bytes,
+    strides: bytes,
+    offset: bytes = number(0),
+    memory: bytes = SIX,
+    cls: bytes | None = None,
+    gradient: bytes = FALSE,
+) -> bytes:
+    return call(VIEWED, cls or name("qkv.torch", "Tensor"), memory, offset, shape, strides, gradient)
+
+
+LARGE = b"\x8a\x08" + struct.pack("<q", 2**62)
 HOSTILE = {
+    "a view that ends after its memory": viewed(sizes(7), sizes(1)),
+    "a view with steps beyond its memory": viewed(sizes(2, 3), sizes(4, 1)),
+    "a view that begins too late": viewed(sizes(6), sizes(1), number(1)),
+    "a view that begins after its memory": viewed(sizes(1), sizes(1), number(6)),
+    "a view that begins before its memory": viewed(sizes(1), sizes(1), number(-1)),
+    "a view that begins anywhere": viewed(sizes(1), sizes(1), LARGE),
+    "a view with steps back": viewed(sizes(6), sizes(-1), number(5)),
+    "a view with a step back that goes nowhere": viewed(sizes(1), sizes(-1)),
+    "a view that repeats numbers": viewed(sizes(7), sizes(0)),
+    "a view of many numbers that are one": viewed(parts(LARGE), sizes(0)),
+    "a view of more numbers than can be counted": viewed(parts(LARGE, LARGE, number(4)), sizes(0, 0, 0)),
+    "a view whose reach wraps": viewed(sizes(5), parts(LARGE)),
+    "a view whose reaches wrap together": viewed(sizes(2, 2, 1), parts(LARGE, LARGE, LARGE)),
+    "a view of a size below zero": viewed(sizes(-2), sizes(1)),
+    "a view of two sizes below zero": viewed(sizes(-2, -3), sizes(3, 1)),
+    "a view without numbers": viewed(sizes(0), sizes(1)),
+    "a view with fewer steps than sizes": viewed(sizes(2, 3), sizes(1)),
+    "a view with more steps than sizes": viewed(sizes(2), sizes(1, 1)),
+    "a view with too many axes": viewed(sizes(*[1] * 80), sizes(*[1] * 80)),
+    "a view with sizes of True": viewed(parts(TRUE), sizes(1)),
+    "a view with steps of text": viewed(sizes(1), parts(text("1"))),
+    "a view with a list of sizes": viewed(b"]", sizes(1)),
+    "a view with a size beyond 64 bits": viewed(parts(b"\x8a\x09" + b"\0" * 8 + b"\1"), sizes(1)),
+    "a view of an array": viewed(sizes(1), sizes(1), memory=array(6)),
+    "a view of a text": viewed(sizes(1), sizes(1), memory=text("AAAA")),
+    "a view of a Parameter": viewed(
+        sizes(1), sizes(1), memory=tensor(array(6), cls=name("qkv.torch.nn.parameter", "Parameter"))
+    ),
+    "a view of a Tensor that requires a gradient": viewed(
+        sizes(1), sizes(1), memory=tensor(array(6), gradient=TRUE)
+    ),
+    "a view of a Tensor that is not filled": viewed(sizes(1), sizes(1), memory=tensor(FRESH)),
+    "a view of strides": viewed(
+        sizes(2, 3), sizes(3, 1), memory=viewed(sizes(2, 2), sizes(3, 1)), cls=name("builtins", "dict")
+    ),
+    "a view of steps in a view": viewed(sizes(3), sizes(1), memory=viewed(sizes(3), sizes(2))),
+    "a view of another class": viewed(sizes(1), sizes(1), cls=name("builtins", "set")),
+    "a view of another dtype": viewed(
+        sizes(6), sizes(1), memory=tensor(array(3), name("qkv.torch._dtypes", "int64"))
+    ),
+    "a view as a dtype": viewed(sizes(1), sizes(1), cls=FLOAT),
+    "gradients of whole numbers in a view": viewed(
+        sizes(1),
+        sizes(1),
+        memory=tensor(array(6, "i8"), name("qkv.torch._dtypes", "int64")),
+        gradient=TRUE,
+    ),
+    "gradients of no boolean in a view": viewed(sizes(1), sizes(1), gradient=number(1)),
+    "attributes of a view": viewed(sizes(1), sizes(1))
+    + parts(NONE, b"}" + text("_kind") + NONE + b"s")
+    + b"b",
     "an array of forged objects": call(
         name("builtins", "set"), call(name("numpy", "ndarray"), sizes(1), HIDDEN, data(b"A" * 8))
     ),
@@ -180,6 +252,13 @@ def test_a_hostile_file_is_refused_and_changes_nothing(case):
     assert torch.load(io.BytesIO(pickle.dumps(torch.ones(2)))).tolist() == [1, 1]
 
 
+def test_a_view_within_its_memory_is_read():
+    """The cases of views differ from this one in what they say."""
+    read = torch.load(io.BytesIO(START + viewed(sizes(2, 2), sizes(3, 1), number(1)) + END))
+    assert read.shape == (2, 2)
+    assert read.stride() == (3, 1)
+
+
 def test_hostile_files_leave_the_process_alive():
     program = (
         "import io, pickle, gc\n"
@@ -201,7 +280,9 @@ def test_hostile_files_leave_the_process_alive():
 def test_damaged_files_are_refused_or_read(seed):
     """Bytes of a file are changed: each file is read as something, or refused, never with another error."""
     random = np.random.default_rng(seed)
-    whole = pickle.dumps({"w": torch.ones(2, 3), "steps": [1, 2.5, None], "size": torch.Size([2])}, 4)
+    file, w = io.BytesIO(), torch.ones(2, 3)
+    torch.save({"w": w, "part": w[:, 1], "steps": [1, 2.5, None], "size": torch.Size([2])}, file)
+    whole = file.getvalue()
     for _ in range(500):
         content = bytearray(whole)
         for place in random.integers(0, len(whole), random.integers(1, 4)):
@@ -245,6 +326,7 @@ def test_what_torch_save_writes_is_read_in_every_protocol(protocol):
         "model": state,
         "optimizer": optimizer.state_dict(),
         "weights": [torch.nn.Parameter(torch.ones(2, 0)), torch.tensor(True), torch.ones(3, 2).t()],
+        "views": [*torch.arange(12).to(torch.int16).reshape(3, 4)[:, :2].unbind(1)],
         "narrow": torch.tensor([1, 255], dtype=torch.uint8),
         "size": torch.Size([2, 3]),
         "kind": torch.bfloat16,

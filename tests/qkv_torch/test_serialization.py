@@ -27,6 +27,77 @@ def test_tensors_of_every_dtype(kind):
     assert torch.equal(read["t"], t)
 
 
+def test_views_of_one_memory_stay_so():
+    x = torch.arange(12.0).reshape(3, 4)
+    parts = {"rows": x[1:], "turned": x.t(), "column": x[:, 2], "whole": x}
+    parts |= {"learned": torch.nn.Parameter(x), "again": x.detach()}
+    read = written_and_read({"parts": parts, "list": [x[0], x]})
+    for name, part in parts.items():
+        assert torch.equal(read["parts"][name], part)
+        assert read["parts"][name].stride() == part.stride()
+        assert type(read["parts"][name]) is type(part)
+        assert read["parts"][name].requires_grad == part.requires_grad
+    first = read["parts"]["whole"]
+    first[1, 2] = 50
+    assert read["parts"]["rows"][0, 2] == read["parts"]["turned"][2, 1] == read["parts"]["column"][1] == 50
+    assert read["parts"]["learned"][1, 2] == read["parts"]["again"][1, 2] == read["list"][1][1, 2] == 50
+    first[0] = -1
+    assert read["list"][0].tolist() == [-1] * 4
+    assert x[1, 2] == 6
+
+
+def test_views_in_narrow_integers_stay_so():
+    numbers = torch.arange(100, dtype=torch.int8)
+    a, b = written_and_read([numbers[5:10], numbers[7:20:2]])
+    a[2] = -3
+    assert (a.dtype, b.dtype, b[0].item()) == (torch.int8, torch.int8, -3)
+
+
+def test_a_view_needs_its_share_of_the_file_alone():
+    x = torch.zeros(1_000_000)
+    for value in [x[:10], [x[:10], x[-10:]], [x[5:50], x[20:90]]]:
+        file = io.BytesIO()
+        torch.save(value, file)
+        assert len(file.getvalue()) < 2000
+
+
+def test_tensors_that_repeat_numbers_get_memory_of_their_own():
+    x = torch.arange(3.0)
+    read = written_and_read([x, x.expand(4, 3), x.unfold(0, 2, 1), x[:0]])
+    read[0].fill_(9)
+    assert read[1].tolist() == [[0, 1, 2]] * 4
+    assert read[2].tolist() == [[0, 1], [1, 2]]
+    assert read[3].shape == (0,)
+
+
+def test_tied_weights_stay_tied():
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5))
+    model[1].weight = model[0].weight
+    read = written_and_read(model.state_dict())
+    read["0.weight"][2, 1] = 7
+    assert read["1.weight"][2, 1] == 7
+    file = io.BytesIO()
+    torch.save(model, file)
+    whole = torch.load(io.BytesIO(file.getvalue()), weights_only=False)
+    assert whole[0].weight is whole[1].weight
+    assert whole[0].weight.requires_grad
+
+
+def test_a_change_through_one_view_is_seen_by_the_gradient_of_another():
+    x = torch.ones(3)
+    leaf, other = written_and_read([x, x[:2]])
+    y = (leaf.requires_grad_() ** 2).sum()
+    other.add_(1)
+    with pytest.raises(RuntimeError, match="was changed"):
+        y.backward()
+
+
+def test_computed_tensors_are_refused_where_they_share_memory():
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"^pickle: only leaves can be stored"):
+        written_and_read([x, x[:2]])
+
+
 def test_dtypes_of_earlier_files():
     old = b"\x80\x04cqkv.torch._dtypes\nfloat64\n."
     assert torch.load(io.BytesIO(old)) is torch.float64

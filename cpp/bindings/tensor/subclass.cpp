@@ -82,6 +82,25 @@ std::vector<derived::Operand> operands_from(const py::args& values) {
   return all;
 }
 
+// A view of the numbers of a packed Tensor, by steps from its first one; every number of it lies within, and none is
+// there more often than in the memory.
+Tensor windowed(const Tensor& memory, Index offset, py::handle sizes, py::handle steps) {
+  const Shape shape = shape_from(sizes, "windowed", "shape"), strides = shape_from(steps, "windowed", "strides");
+  const Index count = shape.numel(), all = memory.numel();
+  bool fits = memory.data().is_packed() && shape.size() == strides.size() && offset >= 0 && offset < all && count > 0 &&
+              count <= all;
+  Index last = offset;
+  for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
+    Index reach = 0;
+    fits = strides[axis] >= 0 && !__builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach) && reach < all - last;
+    last += reach;
+  }
+  if (!fits)
+    fail_value("windowed: offset, shape and strides must stay in a memory of ", all, " numbers; got ", offset, ", ",
+               shape, ", ", strides);
+  return Tensor(memory.data().view({shape, Strides(strides.begin(), strides.end()), offset}));
+}
+
 py::object object_of(const derived::Kind& kind) { return py::reinterpret_borrow<py::object>(kind.object); }
 
 }  // namespace
@@ -124,6 +143,7 @@ void bind_subclass(Functions& m) {
         [](const Tensor& t, py::handle shape) { return ops::expand(t, shape_from(shape, "expand", "shape")); });
   m.def("deep_copied(t, memo)", deep_copied);
   m.def("unfold(t, axis, size, step)", ops::unfold);
+  m.def("windowed(memory, offset, shape, strides)", windowed);
   m.def("strides(t)", [](const Tensor& t) { return shape_tuple(t.data().strides()); });
   m.def("warn_caller(message)", warn_caller);
   m.def("is_packed(t)", [](const Tensor& t) { return t.data().is_packed(); });
@@ -198,10 +218,18 @@ void bind_subclass(Functions& m) {
     return {};
   });
   // What of numbers has no derivative: an error where one is asked for.
-  m.def("without_derivative(x, operands)", [](const Tensor& x, const Tensors& operands) {
+  m.def("without_derivative(operation, x, operands)",
+        [](const std::string& operation, const Tensor& x, const Tensors& operands) {
+          if (!wants_gradient(operands)) return x;
+          return record(Array(x.data()), operands, [name = kept(operation)](const Tensor&, TensorGradients&) {
+            fail_runtime("backward: ", name, " has no derivative; detach() its operands, or its result");
+          });
+        });
+  // Numbers that do not change with the operands: their gradients are 0.
+  m.def("constant_in(x, operands)", [](const Tensor& x, const Tensors& operands) {
     if (!wants_gradient(operands)) return x;
-    return record(Array(x.data()), operands, [](const Tensor&, TensorGradients&) {
-      fail_runtime("backward: floor_divide has no derivative; detach() its operands, or its result");
+    return record(Array(x.data()), operands, [](const Tensor& dy, TensorGradients& dx) {
+      for (Index i = 0; i < dx.count(); ++i) dx.add(i, Tensor(Array::zeros(dx.shape(i), dy.dtype())));
     });
   });
   // A Tensor, an array or a number as a Tensor of a dtype; itself if it is one.

@@ -7,12 +7,16 @@ import pickle
 from pathlib import Path
 
 from .. import _atomic
+from ._pickler import write
 from ._tensor import FUNCTIONS
 from ._unpickler import read
 
 
 def save(obj, f, pickle_protocol: int = 4, **options) -> None:
     """Store Tensors, state dicts or modules in a file.
+
+    Tensors that overlap in memory do so after `load`, too: what they span together is stored once. A part of a Tensor
+    that is stored alone takes no more than its own numbers.
 
     Examples
     --------
@@ -24,7 +28,7 @@ def save(obj, f, pickle_protocol: int = 4, **options) -> None:
     >>> torch.load(file)
     {'w': tensor([1., 1.])}
     """
-    content = pickle.dumps(obj, pickle_protocol)
+    content = write(obj, pickle_protocol)
     if not isinstance(f, (str, os.PathLike)):
         f.write(content)
         return

@@ -265,6 +265,12 @@ def restored(cls: type[Tensor], numbers: np.ndarray, kind: dtype, requires_grad:
     return _leaf(result, kind if kind.narrow else None, requires_grad)
 
 
+def viewed(cls: type[Tensor], memory: Tensor, offset: int, shape, strides, requires_grad: bool):
+    """Make one of the Tensors that share a memory, which `torch.save` stored once."""
+    result = _core.instance_of(cls, _core.windowed(memory, offset, shape, strides))
+    return _leaf(result, memory._kind, requires_grad)
+
+
 # Make a Tensor of this class, of a dtype, of what the core computed: ``wrap(result, label="", kind=None)``; the label
 # is PyTorch's name of the operation. Whole numbers are cut to the width of their dtype, as its arithmetic does.
 wrap = _core.wrap

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ._dtypes import ALL, Size, dtype
-from ._tensor import Tensor, restored
+from ._tensor import Tensor, restored, viewed
 
 # What a file may name. Exactly these pairs: an attribute of a module may lead to any other module ("np.os.system").
 _NAMES = {
@@ -110,6 +110,20 @@ class _Reader(pickle._Unpickler):
         _check(type(numbers) is np.ndarray and id(numbers) not in self._unfinished, "a Tensor")
         _check(numbers.dtype.newbyteorder("=") == np.dtype(kind.core), "a Tensor")
         return restored(cls, numbers, kind, requires_grad)
+
+    def _viewed(
+        self, cls: Any, memory: Any, offset: Any, shape: Any, strides: Any, requires_grad: Any
+    ) -> Any:
+        _check(isinstance(cls, type) and issubclass(cls, Tensor), "a Tensor")
+        _check(
+            type(memory) is Tensor and not memory.requires_grad and type(requires_grad) is bool, "a Tensor"
+        )
+        for numbers in ((offset,), shape, strides):
+            _check(type(numbers) is tuple and len(numbers) <= 32, "a Tensor")
+            _check(all(type(n) is int and 0 <= n < 1 << 63 for n in numbers), "a Tensor")
+        return viewed(
+            cls, memory, offset, shape, strides, requires_grad
+        )  # which checks that all is in the memory
 
     def _kind(self, name: Any) -> Any:
         _check(type(name) is str and name in ALL, "a dtype")
@@ -246,6 +260,7 @@ _CLASSES = {
 }
 _FUNCTIONS = {
     ("qkv.torch._tensor", "restored"): _Reader._tensor,
+    ("qkv.torch._tensor", "viewed"): _Reader._viewed,
     ("qkv.torch._dtypes", "named"): _Reader._kind,
     ("numpy._core.multiarray", "_reconstruct"): _Reader._empty_array,
     ("numpy._core.numeric", "_frombuffer"): _Reader._array_of,

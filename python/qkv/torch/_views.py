@@ -242,7 +242,7 @@ def _divided_down(a: Any, b: Any) -> Tensor:
     if kind.kind < 2 and not y.numpy().all():
         raise RuntimeError("floor_divide: other must not be 0 because integers have no infinity")
     quotient = Core.__floordiv__(Core.detach(x), Core.detach(y)).astype(kind.core)
-    return wrap(_core.without_derivative(quotient, [x, y]), "NotImplemented", kind)
+    return wrap(_core.without_derivative("floor_divide", quotient, [x, y]), "NotImplemented", kind)
 
 
 def _scaled(alpha: Any, x: Any, other: Any) -> Any:
