@@ -241,12 +241,12 @@ def functions(values: dict[str, str] = WRONG) -> Iterator[Call]:
         yield from _wrong(f"F.{name}", f"m.nn.functional.{name}(ARGUMENTS)", sample + more, values)
 
 
-def modules() -> Iterator[Call]:
+def modules(values: dict[str, str] = WRONG) -> Iterator[Call]:
     for name, (made, called) in MODULES.items():
         keywords = MODULE_KEYWORDS.get(name, "")
         made = ", ".join(text for text in (made, keywords) if text)
-        yield from _wrong(f"nn.{name}", f"m.nn.{name}(ARGUMENTS)({called})", made, WRONG)
-        yield from _wrong(f"nn.{name}()", f"m.nn.{name}({made})(ARGUMENTS)", called, WRONG)
+        yield from _wrong(f"nn.{name}", f"m.nn.{name}(ARGUMENTS)({called})", made, values)
+        yield from _wrong(f"nn.{name}()", f"m.nn.{name}({made})(ARGUMENTS)", called, values)
 
 
 REFUSALS = (TypeError, ValueError, RuntimeError, IndexError, AssertionError)

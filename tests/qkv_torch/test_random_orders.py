@@ -134,3 +134,21 @@ def test_iterable_data_sets_are_batched():
     loader = qkv.torch.utils.data.DataLoader(_Counted(), batch_size=2)
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
     assert list(qkv.torch.utils.data.DataLoader(_Counted(), batch_size=None)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int16", "int64", "float32", "float64"])
+def test_whole_numbers_of_a_dtype_without_bounds(kind):
+    def program(m: Any) -> Any:
+        m.manual_seed(3)
+        return m.zeros(40, dtype=getattr(m, kind)).random_(), m.rand(3)
+
+    same(program)
+
+
+def test_what_is_drawn_by_a_recording_tensor_stays_in_the_graph():
+    torch = qkv.torch
+    p = torch.tensor([0.3, 0.6], requires_grad=True)
+    (torch.bernoulli(p) + torch.ones(2).bernoulli_(p)).sum().backward()
+    assert p.grad.tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match=r"^backward: unique has no derivative"):
+        torch.unique(p).sum().backward()

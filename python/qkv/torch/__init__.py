@@ -52,7 +52,6 @@ from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_d
 from ._printing import set_printoptions  # noqa: F401
 from ._products import linalg  # noqa: F401
 from ._random import Generator, default_generator  # noqa: F401
-from ._settings import arguments as _arguments
 from ._tensor import FUNCTIONS, Tensor, refuse_attribute  # noqa: F401
 
 __version__ = "2.13.0+qkv"  # whose names, digits and text these are
@@ -80,10 +79,16 @@ backends = _Namespace(
 )
 
 
-@_arguments(
-    "model=None, *, fullgraph=False, dynamic=None, backend='inductor', mode=None, options=None, disable=False"
-)
-def compile(model, **unused):
+def compile(
+    model=None,
+    *,
+    fullgraph=False,
+    dynamic=None,
+    backend="inductor",
+    mode=None,
+    options=None,
+    disable=False,
+):
     """Give the model back: the core is compiled already. Without one, a decorator."""
     return compile if model is None else model
 

@@ -27,7 +27,6 @@ from ._arguments import tensor as tensor_of
 from ._dtypes import check_device, computed, dtype, int64
 from ._elementwise import as_tensor as _as_tensor
 from ._elementwise import cast, common_dtype, is_operand, result_dtype
-from ._settings import arguments
 from ._shaping import in_memory_order, sizes
 from ._tensor import Core, Tensor, _core_shape, _core_size, named, wrap
 
@@ -94,9 +93,6 @@ def finished(
     return t
 
 
-_COMMON = "dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None"
-
-
 def factory(name: str, kind=None, like: bool = False) -> Callable[[Any], Any]:
     """Decorate what gives the numbers of ``torch.<name>``, to which `dtype`, `device` and their like are added.
 
@@ -107,24 +103,32 @@ def factory(name: str, kind=None, like: bool = False) -> Callable[[Any], Any]:
     """
 
     def decorate(f):
-        own = list(inspect.signature(f).parameters.values())
-        told = any(p.name == "dtype" for p in own)
+        own = inspect.signature(f).parameters
+        told = "dtype" in own
         f.__name__ = f.__qualname__ = name  # which a wrong keyword shows
 
-        @functools.wraps(f)
-        @arguments(f"*args, {_COMMON}, **options")
-        def make(args, options, dtype, device, requires_grad, layout, pin_memory, memory_format):
+        def make(
+            *args,
+            dtype=None,
+            device=None,
+            requires_grad=False,
+            layout=None,
+            pin_memory=False,
+            memory_format=None,
+            **options,
+        ):
             if like and not args and "input" not in options:
                 raise TypeError(f"{name}: input must be given")
             of_first = _as_tensor(args[0] if args else options["input"]).dtype if like else kind and kind()
             chosen = computed(dtype or of_first, name) if dtype or of_first else None
-            numbers = f(*args, **({"dtype": chosen} if told else {}), **options)
+            numbers = f(*args, dtype=chosen, **options) if told else f(*args, **options)
             if chosen is None:
                 chosen = {"b": _dtypes.bool_, "i": int64}.get(numbers.dtype.kind, _dtypes.get_default_dtype())
             return finished(numbers, chosen, name, device, requires_grad, fresh=True)
 
-        common = inspect.signature(eval(f"lambda *, {_COMMON}: None")).parameters.values()
-        make.__signature__ = inspect.Signature([*(p for p in own if p.name != "dtype"), *common])
+        _, *common, _ = inspect.signature(make).parameters.values()
+        functools.update_wrapper(make, f)
+        make.__signature__ = inspect.Signature([*(p for p in own.values() if p.name != "dtype"), *common])
         return named(("." if name.startswith("new_") else "torch.") + name)(make)
 
     return decorate

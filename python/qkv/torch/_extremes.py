@@ -110,7 +110,8 @@ def unique(input, sorted: bool = True, return_inverse: bool = False, return_coun
     """The values that occur, in order; with ``dim`` the entries of that axis."""
     axis = None if dim is None else axis_of(dim, len(input.shape), "unique")
     values, inverse, counts = np.unique(as_numbers(input), return_inverse=True, return_counts=True, axis=axis)
-    found = [wrap_array(values, input.dtype)]
+    once = _core.without_derivative("unique", wrap_array(values, input.dtype), [input])
+    found = [wrap(once, "Unique2Backward0", input.dtype)]
     if return_inverse:
         found.append(wrap_array(inverse.reshape(input.shape if axis is None else -1)))
     if return_counts:

@@ -27,7 +27,7 @@ from ._change import assign
 from ._creation import factory
 from ._elementwise import as_numbers, cast
 from ._shaping import in_memory_order, memory_order, sizes
-from ._tensor import Core, Tensor, _core_shape, define, named, wrap_array
+from ._tensor import Core, Tensor, _core_shape, define, named, wrap, wrap_array
 
 _MASK = (1 << 63) - 1
 
@@ -175,15 +175,17 @@ def bernoulli(input, p=None, *, generator: Generator | None = None) -> Tensor:
     else:
         chances = as_numbers(floating("bernoulli", "input", input))
         numbers = random.bernoulli(np.atleast_1d(chances), rng=rng).reshape(chances.shape)
-    return wrap_array(numbers, input.dtype)
+    drawn = wrap_array(numbers, input.dtype)
+    return drawn if p is not None else wrap(_core.constant_in(drawn, [input]), "BernoulliBackward0")
 
 
 # In place.
 
 
-def _fill(t, numbers, name: str, version: int) -> Tensor:
+def _fill(t, numbers, name: str, version: int, *operands) -> Tensor:
     op = f"{name.capitalize()}Backward{version}"
-    return assign(t, cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype), op, f"{name}_")
+    new = cast(wrap_array(np.asarray(numbers).reshape(t.shape)), t.dtype)
+    return assign(t, _core.constant_in(new, [*operands]) if operands else new, op, f"{name}_")
 
 
 def _each(draw):
@@ -223,20 +225,36 @@ def _coins(t, p, generator: Generator | None) -> np.ndarray:
     return drawn.transpose(np.argsort(order))
 
 
-_DIGITS = {_dtypes.float32: 2**24 + 1, _dtypes.float64: 2**53 + 1}  # up to which all whole numbers are
+def _bernoulli_(t, p, generator: Generator | None) -> Tensor:
+    chances = [p] if isinstance(p, Core) and t.dtype.kind == 2 else []
+    return _fill(t, _coins(t, p, generator), "bernoulli", 1 if chances else 2, *chances)
+
+
+def _whole_range(kind) -> tuple[int, int]:
+    """The least and the largest whole number up to which all are of a dtype."""
+    if kind.kind == 1:
+        limits = np.iinfo(kind.dtype)
+        return int(limits.min), int(limits.max)
+    last = {"bool": 1, "float32": 2**24, "float64": 2**53}[kind.name]
+    return (-last if kind.kind else 0), last
 
 
 @named(".random_")
-def random_(t, a=None, b=None, *, generator: Generator | None = None) -> Tensor:
-    """Whole numbers below a bound, or from one to another, in place; int64 without bounds up to 2**63 - 1."""
-    if a is None and b is None and t.dtype is _dtypes.int64:
+def random_(t, a: Any = ..., b: Any = ..., *, generator: Generator | None = None) -> Tensor:
+    """Whole numbers below a bound, or from one to another, in place; without bounds all that the dtype has from 0."""
+    stream, (least, last) = _stream(generator), _whole_range(t.dtype)
+    if a is ... and t.dtype is _dtypes.int64:
         draw = lambda shape: np.reshape([random_number(generator) for _ in range(t.numel())], shape)  # noqa: E731
         return _fill(t, in_memory_order(t, draw), "random", 2)
-    low, high = (0, a) if b is None else (a, b)
-    if high is None:
-        high = _DIGITS.get(t.dtype) or 2 ** (8 * t.dtype.itemsize - 1)
-    draw = lambda shape: random.randint(low, high, shape, rng=_stream(generator))  # noqa: E731
-    return _fill(t, in_memory_order(t, draw), "random", 2)
+    low, high = (0, last + 1 if a is ... else a) if b is ... else (a, b)
+    low, high = number("random_", "from", low), number("random_", "to", high)
+    if not (least <= low and high <= last + 1):
+        raise RuntimeError(
+            f"random_: from and to must be in the range of {t.dtype}, {least} to {last + 1}; got {low} and {high}"
+        )
+    return _fill(
+        t, in_memory_order(t, lambda shape: random.randint(low, high, shape, rng=stream)), "random", 2
+    )
 
 
 _TABLE = {
@@ -246,7 +264,7 @@ _TABLE = {
     "torch.set_rng_state": lambda new_state: default_generator.set_state(new_state),
     ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
     ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
-    ".bernoulli_": lambda t, p=0.5, *, generator=None: _fill(t, _coins(t, p, generator), "bernoulli", 2),
+    ".bernoulli_": lambda t, p=0.5, *, generator=None: _bernoulli_(t, p, generator),
     ".exponential_": lambda t, lambd=1.0, *, generator=None: _drawn(t, "exponential", 0, generator, lambd),
     "multinomial": lambda input, num_samples, replacement=False, *, generator=None: wrap_array(
         random.multinomial(

@@ -1,37 +1,8 @@
-"""Functions whose arguments stand in one text, as PyTorch's documentation has them."""
+"""Constructors whose arguments are in one text, as PyTorch's documentation has them."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-
-
-def arguments(text: str):
-    """Decorate a function that takes its values by name: it is called with the arguments of a text.
-
-    Those behind ``*`` and ``**`` arrive as a tuple and a dict.
-
-    Examples
-    --------
-    >>> from qkv.torch._settings import arguments
-    >>> @arguments("x, size=2, *, scale=1.0")
-    ... def f(x, **settings):
-    ...     print(x, settings)
-    >>> f(3, scale=5)
-    3 {'size': 2, 'scale': 5}
-    """
-    names = inspect.signature(eval(f"lambda {text}: None")).parameters  # the texts are those of this package
-
-    def decorate(f):
-        call = eval(
-            f"lambda {text}: f({', '.join(f'{name}={name}' for name in names)})",
-            {"f": f, "__name__": f.__module__},
-        )
-        functools.update_wrapper(call, f)
-        del call.__wrapped__  # whose signature is not that of the call
-        return call
-
-    return decorate
 
 
 def constructor(text: str):

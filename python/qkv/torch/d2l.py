@@ -16,7 +16,6 @@ from ._d2l.seq2seq import *
 from ._d2l.training import *
 from ._dtypes import CPU
 from ._elementwise import as_numbers
-from ._settings import arguments
 from ._tensor import Core, plain, refuse_attribute
 
 
@@ -43,21 +42,37 @@ def _pyplot():
     return pyplot()
 
 
-@arguments(
-    "matrices, xlabel=None, ylabel=None, titles=None, figsize=(2.5, 2.5), cmap='Reds', *, x_label=None, y_label=None"
-)
-def show_heatmaps(matrices, xlabel, ylabel, titles, figsize, cmap, x_label, y_label):
+def show_heatmaps(
+    matrices,
+    xlabel=None,
+    ylabel=None,
+    titles=None,
+    figsize=(2.5, 2.5),
+    cmap="Reds",
+    *,
+    x_label=None,
+    y_label=None,
+):
     """Draw ``(rows, columns, Lq, Lk)`` matrices; see :func:`qkv.plot.show_heatmaps`."""
     from ..plot import show_heatmaps as show
 
     return show(plain(matrices), xlabel or x_label, ylabel or y_label, titles, figsize, cmap)
 
 
-@arguments(
-    "X, Y=None, xlabel=None, ylabel=None, legend=(), xlim=None, ylim=None, xscale='linear', yscale='linear', "
-    "fmts=('-', 'm--', 'g-.', 'r:'), figsize=(3.5, 2.5), axes=None"
-)
-def plot(X, Y, legend, fmts, figsize, axes, **settings):
+def plot(
+    X,
+    Y=None,
+    xlabel=None,
+    ylabel=None,
+    legend=(),
+    xlim=None,
+    ylim=None,
+    xscale="linear",
+    yscale="linear",
+    fmts=("-", "m--", "g-.", "r:"),
+    figsize=(3.5, 2.5),
+    axes=None,
+):
     """Draw lines, one for each row of ``Y`` over ``X``; without ``Y`` the rows of ``X`` over their numbers."""
     if Y is None:
         X, Y = None, X
@@ -67,7 +82,7 @@ def plot(X, Y, legend, fmts, figsize, axes, **settings):
         axes = _pyplot().figure(figsize=figsize, layout="constrained").add_subplot()
     for i, line in enumerate(lines):
         axes.plot(places[i % len(places)], line, fmts[i % len(fmts)])
-    axes.set(**settings)
+    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=xlim, ylim=ylim, xscale=xscale, yscale=yscale)
     if len(legend):
         axes.legend(legend)
     axes.grid()

@@ -9,7 +9,6 @@ from .._grad_mode import enable_grad as enable_grad
 from .._grad_mode import inference_mode as inference_mode
 from .._grad_mode import no_grad as no_grad
 from .._grad_mode import set_grad_enabled as set_grad_enabled
-from .._settings import arguments
 from .._tensor import Core, named, wrap
 from . import function as function
 from . import functional as functional
@@ -41,10 +40,9 @@ def _backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=No
             x.grad = part if x.grad is None else x.grad + part
 
 
-@arguments(
-    "tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None"
-)
-def backward(tensors, grad_tensors, retain_graph, create_graph, grad_variables, inputs) -> None:
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+) -> None:
     """Call ``backward`` on several Tensors; what they share is kept for the next."""
     if grad_variables is not None:
         raise TypeError("backward: grad_variables must be None; its name is grad_tensors")
@@ -54,11 +52,15 @@ def backward(tensors, grad_tensors, retain_graph, create_graph, grad_variables, 
         _backward(t, gradient, retain_graph or i + 1 < len(given), create_graph, inputs)
 
 
-@arguments(
-    "outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, "
-    "materialize_grads=False"
-)
-def grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads):
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    allow_unused=None,
+    materialize_grads=False,
+):
     """Gradients of outputs with respect to inputs; nobody's ``.grad`` changes.
 
     An input that has no part in the outputs is refused; with ``allow_unused`` its gradient is None, with

@@ -9,19 +9,15 @@ import numpy as np
 
 from .._creation import tensor
 from .._grad_mode import enable_grad
-from .._settings import arguments
 from .._tensor import Core
 from .functional import _each, listed
-
-_SETTINGS = "*, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0"
 
 
 class GradcheckError(RuntimeError):
     """A gradient that is not the slope."""
 
 
-@arguments(f"func, inputs, {_SETTINGS}")
-def gradcheck(func, inputs, raise_exception: bool, **settings: float) -> bool:
+def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0) -> bool:
     """Whether all derivatives of a function are its slopes at these inputs, which should be float64.
 
     Examples
@@ -40,7 +36,7 @@ def gradcheck(func, inputs, raise_exception: bool, **settings: float) -> bool:
         )
     try:
         with enable_grad():
-            _check(func, given, places, **settings)
+            _check(func, given, places, eps, atol, rtol, nondet_tol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -90,8 +86,17 @@ def _slopes(func, given: list[Any], x, eps: float) -> list[Any]:
     return [np.stack(parts, -1).reshape(*parts[0].shape, *x.shape) for parts in zip(*columns, strict=True)]
 
 
-@arguments(f"func, inputs, grad_outputs=None, {_SETTINGS}")
-def gradgradcheck(func, inputs, grad_outputs, **settings) -> bool:
+def gradgradcheck(
+    func,
+    inputs,
+    grad_outputs=None,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+) -> bool:
     """The same for the second derivatives; ``grad_outputs`` are random unless given."""
     from . import grad
 
@@ -109,7 +114,8 @@ def gradgradcheck(func, inputs, grad_outputs, **settings) -> bool:
         found = grad(ys, list(filter(_learned, own)), dys, create_graph=True, allow_unused=True)
         return tuple(slope for slope in found if slope is not None)
 
-    return bool(gradcheck(slopes, (*given, *listed(grad_outputs)), **settings))
+    settings = {"eps": eps, "atol": atol, "rtol": rtol, "nondet_tol": nondet_tol}
+    return gradcheck(slopes, (*given, *listed(grad_outputs)), raise_exception=raise_exception, **settings)
 
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

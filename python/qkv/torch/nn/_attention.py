@@ -11,7 +11,7 @@ from .._creation import zeros
 from .._elementwise import cast
 from .._functions import where
 from .._reductions import mean
-from .._settings import arguments, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -87,15 +87,19 @@ class MultiheadAttention(Module):
             init.constant_(self.in_proj_bias, 0.0)
             init.constant_(self.out_proj.bias, 0.0)
 
-    @arguments(
-        "self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, "
-        "average_attn_weights=True, is_causal=False"
-    )
     def forward(
-        self, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal, **inputs
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
     ) -> tuple[Tensor, Tensor | None]:
         """``(Lq, B, E)`` to ``((Lq, B, E), (B, Lq, Lk))``; ``(B, Lq, E)`` with ``batch_first``; or no batch."""
-        given = list(inputs.values())
+        given = [query, key, value]
         batched = self._is_batched(*given)
         if not batched:
             given = [x.unsqueeze(1) for x in given]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._errors import shown
 from .._creation import empty
-from .._settings import arguments, constructor
+from .._settings import constructor
 from .._tensor import Tensor
 from . import functional as F
 from . import init
@@ -158,9 +158,6 @@ class Bilinear(Affine):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
 
-_RULES = "padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"
-
-
 class Embedding(Module):
     """A table of vectors, drawn from the normal distribution.
 
@@ -172,7 +169,8 @@ class Embedding(Module):
     """
 
     __init__ = constructor(
-        f"num_embeddings, embedding_dim, {_RULES}, _weight=None, _freeze=False, device=None, dtype=None"
+        "num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
+        "sparse=False, _weight=None, _freeze=False, device=None, dtype=None"
     )
 
     _shown = "=num_embeddings =embedding_dim padding_idx?"
@@ -196,10 +194,19 @@ class Embedding(Module):
             self.weight.data[self.padding_idx] = 0
 
     @classmethod
-    @arguments(f"cls, embeddings, freeze=True, {_RULES}")
-    def from_pretrained(cls, embeddings, freeze: bool, **rules):
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+    ):
         """A table of vectors that exist."""
-        return cls(*embeddings.shape, **rules, _weight=embeddings, _freeze=freeze)
+        rules = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+        return cls(*embeddings.shape, *rules, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input) -> Tensor:
         """``(...)`` to ``(..., embedding_dim)``."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._arguments import integer
 from .._creation import full
-from .._settings import arguments, constructor
+from .._settings import constructor
 from . import functional as F
 from . import init
 from ._attention import MultiheadAttention
@@ -30,8 +30,6 @@ def _activation(given):
 # What a layer is made with, and the whole model, in two parts.
 _INNER = "dim_feedforward=2048, dropout=0.1, activation='relu'"
 _OUTER = "layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None"
-# What a decoder is called with beside its inputs, and its layers.
-_MASKS = "tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None"
 
 
 class _Layer(Module):
@@ -102,13 +100,20 @@ class TransformerDecoderLayer(_Layer):
 
     _attentions = ("self_attn", "multihead_attn")
 
-    @arguments(f"self, tgt, memory, {_MASKS}, tgt_is_causal=False, memory_is_causal=False")
-    def forward(self, tgt, memory, **masks):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=False,
+        memory_is_causal=False,
+    ):
         """The shape of ``tgt``."""
-        x = tgt
-        for i, (name, keys) in enumerate({"tgt": None, "memory": memory}.items(), 1):
-            own = (masks[f"{name}_{what}"] for what in ("mask", "key_padding_mask", "is_causal"))
-            x = self._attend(x, i, keys, *own)
+        x = self._attend(tgt, 1, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        x = self._attend(x, 2, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         return self._feed_forward(x, 3)
 
 
@@ -158,10 +163,28 @@ class TransformerDecoder(_Stack):
 
     __init__ = constructor("decoder_layer, num_layers, norm=None")
 
-    @arguments(f"self, tgt, memory, {_MASKS}, tgt_is_causal=None, memory_is_causal=False")
-    def forward(self, tgt, memory, **masks):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         """The shape of ``tgt``."""
-        return self._through(tgt, memory, **masks)
+        return self._through(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
 
 
 class Transformer(Module):
@@ -191,12 +214,20 @@ class Transformer(Module):
                 init.xavier_uniform_(parameter)
         self.d_model, self.nhead, self.batch_first = rest["d_model"], rest["nhead"], rest["batch_first"]
 
-    @arguments(
-        "self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, "
-        "tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, "
-        "memory_is_causal=False"
-    )
-    def forward(self, src, tgt, **masks):
+    def forward(
+        self,
+        src,
+        tgt,
+        src_mask=None,
+        tgt_mask=None,
+        memory_mask=None,
+        src_key_padding_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        src_is_causal=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         """The shape of ``tgt``."""
         at = 0 if self.batch_first else 1
         if len(src.shape) == 3 and src.shape[at] != tgt.shape[at]:
@@ -204,9 +235,18 @@ class Transformer(Module):
                 "Transformer: src and tgt must have the same batch because each sentence has its own translation; got "
                 f"src {tuple(src.shape)}, tgt {tuple(tgt.shape)}"
             )
-        of_src = {name: masks.pop(f"src_{name}") for name in ("mask", "key_padding_mask", "is_causal")}
-        of_src["src_key_padding_mask"] = of_src.pop("key_padding_mask")
-        return self.decoder(tgt, self.encoder(src, **_known(of_src)), **_known(masks))
+        hints = {"is_causal": src_is_causal}
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, **_known(hints))
+        hints = {"tgt_is_causal": tgt_is_causal, "memory_is_causal": memory_is_causal}
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            **_known(hints),
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device=None, dtype=None):

@@ -23,7 +23,6 @@ from .._elementwise import as_numbers, as_tensor, cast
 from .._functions import floats
 from .._random import default_generator
 from .._reductions import floating, mean, norm  # noqa: F401
-from .._settings import arguments
 from .._shaping import memory_order
 from .._spelling import answer
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap
@@ -208,12 +207,17 @@ def _check_embedding(max_norm, scale_grad_by_freq: bool, sparse: bool) -> None:
             )
 
 
-@arguments(
-    "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False"
-)
-def embedding(input, weight, padding_idx, norm_type, **rules) -> Tensor:
+def embedding(
+    input,
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+) -> Tensor:
     """Rows of a table by number."""
-    _check_embedding(**rules)
+    _check_embedding(max_norm, scale_grad_by_freq, sparse)
     ids = as_numbers(tensor_of("embedding", "input", input))
     if ids.dtype.kind != "i":
         raise RuntimeError(f"embedding: input must hold numbers of rows as integers; got {input.dtype}")
@@ -295,9 +299,8 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     return wrap(answer("pad", _core.pad, x, before, behind, filled), "ConstantPadNdBackward0", input._kind)
 
 
-@arguments("query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False")
 def scaled_dot_product_attention(
-    query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ) -> Tensor:
     """``softmax(scale q k^T + mask) v``; a boolean mask is True where a query may attend.
 

@@ -20,7 +20,6 @@ from ...._formulas.intervals import EMPTY, FULL, MIXED
 from ....attention import scaled_dot_product_attention
 from ....masks.formulas import and_masks, or_masks  # noqa: F401
 from ..._dtypes import int32
-from ..._settings import arguments
 from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array
 
 _NAMES = (
@@ -166,8 +165,9 @@ def _of_a_part(batch, head, token_q, token_kv) -> bool:
     raise ValueError("a BlockMask that was indexed has no mask_mod; make one of the part's own")
 
 
-@arguments("mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128, _compile=False")
-def create_block_mask(mask_mod, BLOCK_SIZE, device, _compile, **lengths) -> BlockMask:
+def create_block_mask(
+    mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=128, _compile=False
+) -> BlockMask:
     """Classify the blocks of a mask.
 
     Parameters
@@ -190,6 +190,7 @@ def create_block_mask(mask_mod, BLOCK_SIZE, device, _compile, **lengths) -> Bloc
     ((1, 1, 1024, 1024), 43.75)
     """
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    lengths = {"B": B, "H": H, "Q_LEN": Q_LEN, "KV_LEN": KV_LEN}
     shape = tuple(1 if n is None else n for n in lengths.values())
     for name, number in zip((*lengths, *["BLOCK_SIZE"] * len(size)), (*shape, *size), strict=True):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
@@ -233,11 +234,19 @@ def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None) -> Tensor:
     return wrap_array(np.array(np.broadcast_to(scores, shape)))
 
 
-@arguments(
-    "query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, "
-    "kernel_options=None, *, return_aux=None"
-)
-def flex_attention(query, key, value, block_mask, return_lse, kernel_options, return_aux, **options):
+def flex_attention(
+    query,
+    key,
+    value,
+    score_mod=None,
+    block_mask=None,
+    scale=None,
+    enable_gqa=False,
+    return_lse=False,
+    kernel_options=None,
+    *,
+    return_aux=None,
+):
     """``softmax(score_mod(scale q k^T)) v`` where `block_mask` allows; see :func:`qkv.scaled_dot_product_attention`.
 
     Nothing is compiled, and there is a backward pass, to Tensors that the functions capture as well.
@@ -289,7 +298,8 @@ def flex_attention(query, key, value, block_mask, return_lse, kernel_options, re
             )
         mask_mod = None if block_mask.mask_mod is noop_mask else block_mask.mask_mod
     aux = return_aux or AuxRequest()
-    options |= {"mask_mod": mask_mod, "return_weights": aux.max_scores, "return_lse": True}
+    options = {"score_mod": score_mod, "mask_mod": mask_mod, "scale": scale, "enable_gqa": enable_gqa}
+    options |= {"return_weights": aux.max_scores, "return_lse": True}
     results = scaled_dot_product_attention(query, key, value, **options)
     output, lse = (wrap(one, "FlexAttentionBackward0") for one in (results[0], results[-1]))
     if return_lse:
