@@ -98,7 +98,6 @@ ON_PURPOSE: dict[str, list[tuple[str, str, str, str]]] = {
     ],
     "the order of equal numbers is open": [("differs", "topk", "0", "wide")],
     "texts of objects differ": [("differs", r"nn\.(Identity|LazyLinear)\(\)", "0", ".*")],
-    "signs and squares of whole numbers": [("refused", "sign|square", "0", "whole|places|below|truth")],
     "spread of one number": [("differs", "(std|var)(_mean)?", "0", "number")],
 }
 

@@ -311,9 +311,9 @@ def scaled_dot_product_attention(
     >>> torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
     torch.Size([1, 2, 3, 4])
     """
-    inputs = query, key, value
-    for name, x in zip(("query", "key", "value"), inputs, strict=True):
-        tensor_of("scaled_dot_product_attention", name, x)
+    given = {"query": query, "key": key, "value": value}
+    inputs = tuple(tensor_of("scaled_dot_product_attention", name, x) for name, x in given.items())
+    scale = None if scale is None else number("scaled_dot_product_attention", "scale", scale)
     rank = len(query.shape)
     batch = 1 if enable_gqa and rank == 4 else -2  # axes that all have
     leads = {(len(x.shape), *x.shape[:batch]) for x in inputs}
