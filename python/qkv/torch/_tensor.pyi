@@ -532,6 +532,7 @@ shown: Any
 tensor_text: Any
 tensors_in: Any
 told: Any
+viewed: Any
 wrap: Any
 wrap_array: Any
 wrapped: Any
