@@ -160,3 +160,13 @@ def test_split_says_what_its_places_must_be():
 def test_linspace_names_its_own_argument():
     with pytest.raises(ValueError, match=r"^linspace: num must be at least 0; got -1$"):
         qkv.linspace(0, 1, -1)
+
+
+def test_clipping_of_an_exhausted_iterator_warns():
+    with pytest.warns(UserWarning, match="^clip_grad_norm: params is an iterator without Tensors"):
+        assert qkv.optim.clip_grad_norm((p for p in []), 1.0) == 0
+    assert (
+        qkv.optim.clip_grad_norm([], 1.0)
+        == qkv.optim.clip_grad_norm(iter([qkv.nn.Parameter([1.0])]), 1.0)
+        == 0
+    )

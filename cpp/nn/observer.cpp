@@ -77,7 +77,8 @@ void Watch::through(Point point, std::span<Tensor* const> results) const {
 }
 
 void Watch::record(Point point, const std::shared_ptr<const KeptAttention>& kept) const {
-  recorded(point, [&](const Observer::Asked& asked, bool) { return Observer::Observation{asked.key, point, {}, kept}; });
+  recorded(point,
+           [&](const Observer::Asked& asked, bool) { return Observer::Observation{asked.key, point, {}, kept}; });
 }
 
 }  // namespace qkv::nn

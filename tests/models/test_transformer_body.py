@@ -180,7 +180,9 @@ def test_reordered_caches_continue_other_rows():
     whole = b(np.concatenate([IDS[[1, 1], :4], IDS[[0, 1], 4:]], axis=1), memory=Y[[1, 1]])
     close(y, whole[:, 4:])
     for wrong in ([2, 0], [-1, 0]):
-        with pytest.raises(ValueError, match=r"^KVCache: indices must be from 0 to 1 because the batch has 2"):
+        with pytest.raises(
+            ValueError, match=r"^KVCache: indices must be from 0 to 1 because the batch has 2"
+        ):
             cache.reorder(wrong)
     with qkv.no_grad():
         cache.reorder([0])

@@ -255,7 +255,7 @@ def test_a_fraction_is_no_whole_number(value):
         lambda: qkv.entmax(x, 1.5, value),
         lambda: nn.LinearAttention(8, value),
     ):
-        with pytest.raises(TypeError, match=r"must be an integer"):
+        with pytest.raises(TypeError, match=r"must be an integer|because it takes no gradient"):
             call()
     for window in (value, (value, value)):
         with pytest.raises((TypeError, ValueError), match=r"window must be|only integer scalar arrays"):

@@ -118,6 +118,15 @@ std::optional<bool> flag_or_none(py::handle value) {
   }
 }
 
+bool is_whole(PyObject* value) {
+  if (PyLong_CheckExact(value) != 0) return true;
+  if (is_tensor(value)) return !is_floating(py::handle(value).cast<Tensor>().dtype());
+  PyObject* number = PyNumber_Index(value);
+  if (number == nullptr) PyErr_Clear();
+  Py_XDECREF(number);
+  return number != nullptr;
+}
+
 py::array as_numpy(py::handle value, const char* operation, const char* name) {
   if (py::isinstance<py::array>(value)) {
     check_whole(value, operation, name);

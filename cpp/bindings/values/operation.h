@@ -89,16 +89,6 @@ template <class T>
 concept ClassOfPython = !kOneOf<T, Tensor, std::string, std::string_view> && !std::is_base_of_v<py::handle, T> &&
                         requires { requires KindOf<T>::kClass; };
 
-// Whether a value is a whole number, of which Python's conversion cuts nothing off: not a Tensor or array of floats.
-inline bool is_whole(PyObject* value) {
-  if (PyLong_CheckExact(value) != 0) return true;
-  if (is_tensor(value)) return !is_floating(py::handle(value).cast<Tensor>().dtype());
-  PyObject* number = PyNumber_Index(value);
-  if (number == nullptr) PyErr_Clear();
-  Py_XDECREF(number);
-  return number != nullptr;
-}
-
 // An argument of a call, converted. Of types without a conversion of ours pybind11 makes it.
 template <class A> struct Argument;
 template <class A> struct Inner {
@@ -128,6 +118,7 @@ template <class A> struct Argument<Plain<A>> {
       if (!py::isinstance<T>(given)) return false;
       value = py::reinterpret_borrow<T>(given);
     } else {
+      if (ClassOfPython<T> && given.is_none()) return false;  // a reference; only pointers may be null
       try {
         if constexpr (ClassOfPython<T>) value = &given.cast<T&>();
         else value = given.cast<T>();

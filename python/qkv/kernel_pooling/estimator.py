@@ -283,15 +283,13 @@ class NadarayaWatson:
         actual = floats(y, "score", "y").astype(np.float64)
         if predicted.shape != actual.shape:
             raise ValueError(
-                f"NadarayaWatson.score: y must be {predicted.shape} to match the predictions; "
-                f"got y {actual.shape}"
+                f"NadarayaWatson.score: y must be {predicted.shape} to match the predictions; got y {actual.shape}"
             )
         given = weights(sample_weight, len(actual), "score")
         s = np.ones(len(actual)) if given is None else given
         predicted, actual, s = predicted[s > 0], actual[s > 0], np.ldexp(s[s > 0], -power_above(s))
-        predicted, actual = np.ldexp(
-            [predicted, actual], -power_above(actual)
-        )  # their squares may leave the range
+        # Their squares may leave the range.
+        predicted, actual = np.ldexp([predicted, actual], -power_above(actual))
         error = np.atleast_1d(s @ (actual - predicted) ** 2)
         total = np.atleast_1d(s @ (actual - s @ actual / s.sum()) ** 2)
         known = np.where(total > 0, 1 - error / np.where(total > 0, total, 1), np.where(error > 0, 0.0, 1.0))
