@@ -17,7 +17,7 @@ bool squares_in_range(double sum) { return sum > 1e-280 && sum < 1e300; }
 
 // Of n numbers `step` apart. Squares of float64 numbers that leave its range are computed of numbers that the power of
 // two of the largest divides.
-template <class T> Scaled in_range(const Spread& found, const T* x, Index step, Index n, bool centred) {
+template <class T> Scaled within_range(const Spread& found, const T* x, Index step, Index n, bool centred) {
   if (sizeof(T) == sizeof(float) || squares_in_range(found.squares)) return {found};
   double largest = 0;
   for (Index i = 0; i < n; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i * step])));
@@ -87,7 +87,7 @@ Array distances(const Array& input, const ReducedAxes& p, Distance which, double
   visit_floating(x.dtype(), [&]<class T>(T) {
     const auto& kernel = kernels::kernels<T>().moments;
     const auto result = [=](const Spread& spread, const T* from, Index step, Index n) {
-      return static_cast<T>(distance(in_range(spread, from, step, n, centred), which, count));
+      return static_cast<T>(distance(within_range(spread, from, step, n, centred), which, count));
     };
     if (!keeps_items_alike(p) && is_long_row(p)) {
       std::vector<Spread> parts(pieces_of(x));
