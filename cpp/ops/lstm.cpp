@@ -60,14 +60,14 @@ LstmOutput lstm_step(const Tensor& input, const Tensor& recurrent, const Tensor&
           const Array dgates(gates.shape(), gates.dtype()), dc(tanh_c.shape(), gates.dtype());
           each_row(tanh_c.dim(0), H, [&](Index row, Index first) {
             const T *i = gates.data<T>() + first, *f = i + H, *g = f + H, *o = g + H, *t = tanh_c.data<T>() + row;
-            const T *c = dx.input(2).data<T>() + row, *dh = dys[0].defined() ? dys[0].data<T>() + row : nullptr,
+            const T *kept = dx.input(2).data<T>() + row, *dh = dys[0].defined() ? dys[0].data<T>() + row : nullptr,
                     *later = dys[1].defined() ? dys[1].data<T>() + row : nullptr;
             T *di = dgates.data<T>() + first, *df = di + H, *dg = df + H, *d_o = dg + H;
             for (Index j = 0; j < H; ++j) {
               const T given = dh != nullptr ? dh[j] : T(0);
               const T all = (later != nullptr ? later[j] : T(0)) + given * o[j] * (1 - t[j] * t[j]);
               di[j] = all * g[j] * i[j] * (1 - i[j]);
-              df[j] = all * c[j] * f[j] * (1 - f[j]);
+              df[j] = all * kept[j] * f[j] * (1 - f[j]);
               dg[j] = all * i[j] * (1 - g[j] * g[j]);
               d_o[j] = given * t[j] * o[j] * (1 - o[j]);
               dc.data<T>()[row + j] = all * f[j];
