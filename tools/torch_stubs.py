@@ -131,30 +131,13 @@ def tensor_stub() -> str:
             text += "    " + definition(name, value, method=True)
     for name in ("ndim", "is_leaf"):
         text += f"    @property\n    def {name}(self) -> {ANSWERS[name]}: ...\n"
-    inside = sorted(name for name in vars(_tensor) if not name.startswith("__"))
-    written = {
-        "Any",
-        "Callable",
-        "Core",
-        "F",
-        "Iterator",
-        "Size",
-        "Tensor",
-        "TypeVar",
-        "define",
-        "device",
-        "named",
-        "np",
-    }
-    return (
-        text
-        + "\n# Names of the implementation.\n"
-        + "".join(
-            f"{name}: Any\n"
-            for name in inside
-            if name not in written and not inspect.ismodule(getattr(_tensor, name))
-        )
-    )
+    known = {*re.findall(r"\w+", TENSOR)}
+    inside = [
+        name
+        for name, value in sorted(vars(_tensor).items())
+        if name not in known and not name.startswith("__") and not inspect.ismodule(value)
+    ]
+    return text + "\n# Names of the implementation.\n" + "".join(f"{name}: Any\n" for name in inside)
 
 
 def module_stub() -> str:
