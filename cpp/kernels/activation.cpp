@@ -75,7 +75,7 @@ template <class T> inline Vec<T> normal_cdf(Vec<T> x) {
       [](Vec<T> v) { return normal_tail<T>(v); });
 }
 
-// The polynomial whose (1 + tanh) / 2 stands for the distribution function in gelu's approximate form.
+// The polynomial whose (1 + tanh) / 2 approximates the distribution function in gelu's approximate form.
 template <class T> inline Vec<T> inner_of(Vec<T> x) {
   return all<T>(kRootTwoOverPi) * (x + all<T>(kCubic) * x * x * x);
 }

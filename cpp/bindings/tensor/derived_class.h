@@ -11,7 +11,7 @@ namespace qkv::bindings::derived {
 inline constinit PyTypeObject* tensor_class = nullptr;
 inline constinit DType default_dtype = DType::float32;  // of Python's floats
 
-// An object of `cls` that stands for the Tensor, beside those that do already.
+// An object of `cls` that shows the Tensor, beside those that do already.
 PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
 // The operation that made the Tensor, by the name that the derived class shows. What follows from a change in place
 // keeps its own.

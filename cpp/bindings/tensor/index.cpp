@@ -125,7 +125,7 @@ static std::optional<Tensor> part_of(const Tensor& t, const py::object& index) {
   return view(t, [&](const Strides& strides) { return numpy_region(t, strides, selection.items); });
 }
 
-// Where the numbers stand that an index selects of an array of this shape, in memory of these strides. NumPy works it
+// Where the numbers are that an index selects of an array of this shape, in memory of these strides. NumPy works it
 // out, of small packed arrays on the positions 0, 1, 2, ... of all numbers, or of each axis for itself where that is
 // the same; so the rules and errors are NumPy's.
 static Array places_of(const Shape& shape, const Strides& strides, const py::tuple& items) {

@@ -13,7 +13,7 @@ ops::Causal causal_from(py::handle value, const char* operation);
 // None or (left, right).
 std::optional<std::pair<Index, Index>> window_from(py::handle value, const char* operation);
 // A finite or infinite number, or nothing for None.
-// Refuses a Tensor that records where a number stands, which takes no gradient.
+// Refuses a Tensor that records in the place of a number, which takes no gradient.
 void check_constant(py::handle value, const char* operation, const char* name, const char* advice = "");
 std::optional<double> number_from(py::handle value, const char* operation, const char* name);
 double required_number_from(py::handle value, const char* operation, const char* name);
