@@ -155,7 +155,7 @@ void bind_subclass(Functions& m) {
   m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
   m.def("derived_class(cls)",
         [](const py::type& cls) { derived::tensor_class = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr()); });
-  m.def("direct_dtype(double_precision)",
+  m.def("set_derived_default(double_precision)",
         [](bool double_precision) { derived::default_dtype = double_precision ? DType::float64 : DType::float32; });
   m.def("instance_of(cls, t)", [](const py::type& cls, const Tensor& t) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
@@ -163,7 +163,7 @@ void bind_subclass(Functions& m) {
       fail_type("instance_of: cls must be derived from Tensor; got ", std::string(py::str(cls.attr("__name__"))));
     return py::reinterpret_steal<py::object>(derived::instance_of(type, t));
   });
-  m.def("direct_dtypes(dtypes)", [](const py::list& dtypes) {
+  m.def("set_derived_dtypes(dtypes)", [](const py::list& dtypes) {
     std::deque<derived::Kind>& all = derived::kinds();
     for (const py::handle one : dtypes) {
       const auto core = one.attr("core").cast<std::string>();

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kContiguous = 0x1, kAligned = 0x100;
 
-std::optional<DType> direct_dtype(const py::dtype& dtype) {
+// Whose numbers are stored as those of NumPy's dtype; nothing where it is none of ours.
+std::optional<DType> own_dtype(const py::dtype& dtype) {
   const char order = dtype.byteorder(), kind = dtype.kind();
   const auto bytes = dtype.itemsize();
   if (order == '>' || order == '!') return {};
@@ -31,7 +32,7 @@ bool is_half(const py::dtype& dtype) {
 
 // An Array of one of our dtypes over NumPy's memory, copied only where NumPy's layout or dtype is not ours.
 Array adopt(py::array array, DType dtype) {
-  const auto own = direct_dtype(array.dtype());
+  const auto own = own_dtype(array.dtype());
   // NumPy would warn of numbers that are infinite in float32, in the name of its own function.
   if (own == DType::float64 && dtype == DType::float32)
     return adopt(std::move(array), DType::float64).cast(DType::float32);
@@ -159,7 +160,7 @@ DType dtype_from(py::handle value, const char* operation) {
   } catch (py::error_already_set&) {
     throw TypeError(callback("no_dtype")(operation, value).cast<std::string>());
   }
-  const auto dtype = direct_dtype(wanted.cast<py::dtype>());
+  const auto dtype = own_dtype(wanted.cast<py::dtype>());
   if (!dtype)
     fail_type(operation, ": dtype must be float32, float64, int64 or bool; got ", std::string(py::str(wanted)));
   return *dtype;
@@ -192,7 +193,7 @@ py::array to_numpy(const Array& array, bool writeable, bool watched) {
 }
 
 std::optional<Array> shared_with(const py::array& array) {
-  const auto dtype = direct_dtype(array.dtype());
+  const auto dtype = own_dtype(array.dtype());
   if (!dtype || (array.flags() & kAligned) == 0 || !array.writeable()) return {};
   const Index size = item_size(*dtype);
   Strides strides;
@@ -261,7 +262,7 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
     return Tensor(Array::full({}, DType::float32, value.cast<double>()));
   const py::array array = as_numpy(value, operation_, name);
   const py::dtype dtype = array.dtype();
-  const auto own = direct_dtype(dtype);
+  const auto own = own_dtype(dtype);
   if (own && is_floating(*own)) {
     // Nested lists of numbers count as float32, arrays keep their width.
     const DType wanted = py::hasattr(value, "dtype") || py::isinstance<py::buffer>(value) ? *own : DType::float32;

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core import direct_dtype, direct_dtypes
+from .._core import set_derived_default, set_derived_dtypes
 from .._errors import shown
 
 
@@ -39,7 +39,7 @@ class dtype:  # noqa: N801
 _NAMES = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
 ALL = {name: dtype(name) for name in _NAMES.split()}
 float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_ = ALL.values()
-direct_dtypes([*ALL.values()])
+set_derived_dtypes([*ALL.values()])
 
 
 def named(name: str) -> dtype:
@@ -69,7 +69,7 @@ def set_default_dtype(d: dtype) -> None:
     if d is not float32 and d is not float64:
         raise TypeError(f"set_default_dtype: d must be torch.float32 or torch.float64; got {shown(d)}")
     _default = d
-    direct_dtype(d is float64)
+    set_derived_default(d is float64)
 
 
 def computed(wanted, operation: str) -> dtype:
