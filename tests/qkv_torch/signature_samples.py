@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from qkv._operations import OPERATIONS
+
 
 def given(m: Any) -> dict[str, Any]:
     """What the samples below speak of."""
@@ -32,47 +34,14 @@ def each(names: str, value: str) -> dict[str, str]:
 
 # What each function is called with, by position.
 SAMPLES = {
-    **dict.fromkeys(
-        [
-            "abs",
-            "absolute",
-            "ceil",
-            "cos",
-            "cosh",
-            "erf",
-            "exp",
-            "exp2",
-            "expm1",
-            "floor",
-            "isfinite",
-            "isinf",
-            "isnan",
-            "neg",
-            "negative",
-        ],
-        "x",
-    ),
-    **dict.fromkeys(
-        [
-            "relu",
-            "sigmoid",
-            "sign",
-            "sin",
-            "sinh",
-            "square",
-            "tan",
-            "tanh",
-            "trunc",
-            "round",
-            "reciprocal",
-            "clone",
-            "detach",
-            "numel",
-            "ravel",
-        ],
-        "x",
-    ),
-    **each("log log10 log1p log2 rsqrt sqrt", "p"),
+    **{
+        name: "p" if row.samples == ("positive",) else "x"
+        for row in OPERATIONS.values()
+        if row.parameters == "x"
+        for name in row.torch.split()
+    },
+    **each("isfinite isinf isnan relu sign square round reciprocal clone detach numel ravel", "x"),
+    **each("rsqrt", "p"),
     **dict.fromkeys(
         [
             "add",
