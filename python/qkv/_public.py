@@ -62,6 +62,7 @@ def explained(function: FunctionType) -> Any:
     places = [
         (code.co_varnames.index(name), name) for name in flags if name in code.co_varnames[: code.co_argcount]
     ]
+    first = min(places, default=(code.co_argcount, ""))[0]
 
     if not flags:
 
@@ -76,12 +77,14 @@ def explained(function: FunctionType) -> Any:
 
     @functools.wraps(function)
     def call_with_flags(*args: Any, **options: Any) -> Any:
-        for place, name in places:
-            if place < len(args) and args[place].__class__ is not bool:
-                _check_flag(function, name, args[place])
-        for name in flags:
-            if name in options and options[name].__class__ is not bool:
-                _check_flag(function, name, options[name])
+        if len(args) > first:
+            for place, name in places:
+                if place < len(args) and args[place].__class__ is not bool:
+                    _check_flag(function, name, args[place])
+        if options:
+            for name in flags:
+                if name in options and options[name].__class__ is not bool:
+                    _check_flag(function, name, options[name])
         try:
             return function(*args, **options)
         except TypeError as error:
