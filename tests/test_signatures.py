@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 import pydoc
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from test_typing import CLASSES, LAYERS, STUB, functions
 import qkv
 from qkv import _core, nn
 from qkv._public import of_core
+from qkv.attention import ImageOptions, SplitOptions
 
 MODULES = [
     qkv,
@@ -102,6 +104,25 @@ def parameters(thing: Any, *, method: bool) -> list[tuple[str, Any, Any]]:
 
 
 OPERATORS = re.compile(r"__\w+__")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "others"),
+    [
+        (qkv.attention_image, ImageOptions, "value dropout_p dropout_keep return_weights return_lse"),
+        (qkv.distributed.attention, SplitOptions, ""),
+    ],
+)
+def test_options_of_attention_have_the_types_and_defaults_of_the_function(function, kind, others):
+    whole, shown = (inspect.signature(f).parameters for f in (qkv.scaled_dot_product_attention, function))
+    types = get_type_hints(qkv.scaled_dot_product_attention)
+    named = get_type_hints(kind)
+    assert {name: types[name] for name in named} == named
+    assert set(whole) - set(shown) == {*others.split(), "cu_seqlens_q", "cu_seqlens_k"}
+    assert {name: shown[name].default for name in named} == {name: whole[name].default for name in named}
+    assert inspect.isfunction(function)
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert "**options" not in inspect.getdoc(function)
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -19,14 +19,12 @@ from qkv._public import public_modules
 X = np.ones((2, 3, 4), "float32")
 T = qkv.tensor(X)
 MHA = nn.MultiHeadAttention(4, 2)
-CALL = ", ".join(inspect.signature(MHA).parameters)
+CALL, LAYER, ATTENTION, IMAGE = (
+    ", ".join(inspect.signature(f).parameters)
+    for f in (MHA, nn.TransformerEncoderLayer, qkv.scaled_dot_product_attention, qkv.attention_image)
+)
 LENGTHS = "valid_lens (how many keys of each item are real)"
 ALLOWED = "attn_mask (boolean, True = may attend: the opposite of PyTorch's layers)"
-LAYER = (
-    "d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, attention, norm, gated, "
-    "window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, "
-    "rotary_scaling, normalizer"
-)
 
 ARGUMENTS = [
     (
@@ -103,8 +101,11 @@ ARGUMENTS = [
         lambda: qkv.scaled_dot_product_attention(X, X, X, dropout=0.1, scale=1.0),
         "scaled_dot_product_attention: got an unexpected argument dropout; did you mean dropout_p (called dropout in "
         "PyTorch)? It takes query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, valid_lens, window, "
-        "softcap, alibi_slopes, q_offset, sinks, masked_value, dropout_keep, return_weights, return_lse, score_mod, "
-        "mask_mod, normalizer, cu_seqlens_q, cu_seqlens_k",
+        f"softcap, {ATTENTION.partition('softcap, ')[2]}",
+    ),
+    (
+        lambda: qkv.attention_image(X, X, dropout=0.1),
+        f"attention_image: got an unexpected argument dropout; it takes {IMAGE}",
     ),
     (
         lambda: losses.cross_entropy(X, X, label_smooth=0.1),

@@ -33,7 +33,8 @@ Tensor attend(const char* block, Module& part, const Tensor& x, const Tensor& me
 MultiHeadAttention::Arguments to_memory(const MultiHeadAttention::Arguments& own, const std::optional<double>& scale) {
   MultiHeadAttention::Arguments a = own;
   a.causal = ops::Causal::none;
-  a.scores = {.scale = scale};
+  a.scores = {};
+  a.scores.scale = scale;
   return a;
 }
 

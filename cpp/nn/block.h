@@ -38,7 +38,6 @@ struct BlockOptions {
 // Without memory_scale, which TransformerBlock takes from the other.
 template <FieldsOf<BlockOptions> Options, class F> void for_fields(Options& o, F field) {
   auto& a = o.attention;
-  auto& s = a.scores;
   field("d_model", a.embed_dim);
   field("nhead", a.num_heads);
   field("dim_feedforward", o.inner);
@@ -59,16 +58,7 @@ template <FieldsOf<BlockOptions> Options, class F> void for_fields(Options& o, F
   field("attention_dropout", a.dropout);
   field("is_causal", a.causal);
   field("memory", o.memory);
-  field("window", s.window);
-  field("softcap", s.softcap);
-  field("scale", s.scale);
-  field("alibi", s.alibi);
-  field("sinks", s.sinks);
-  field("qk_norm", s.qk_norm);
-  field("relative_bias", s.relative_bias);
-  field("rotary_base", s.rotary_base);
-  field("rotary_dim", s.rotary_dim);
-  field("rotary_scaling", s.rotary_scaling);
+  for_fields(a.scores, field);
   field("names", o.names);
 }
 

@@ -257,7 +257,7 @@ ops::AttentionOptions MultiHeadAttention::options(MaskSpec mask_spec, const Call
   o.operation = names_.layer;
   set_mask_spec(o, std::move(mask_spec), a.dropout, training());
   o.causal = call.causal.value_or(a.causal);
-  set_scores(o, a.scores);
+  static_cast<ops::SharedOptions&>(o) = a.scores;
   o.alibi_slopes = slopes_;
   o.sinks = sinks;
   if (o.causal == ops::Causal::lower_right) offset = keys - queries;

@@ -36,9 +36,7 @@ std::shared_ptr<Norm> make_norm(NormKind kind, Index width, std::optional<double
 }
 
 const ScoreOptions& checked(const char* layer, const ScoreOptions& o) {
-  if (o.scale && !std::isfinite(*o.scale)) fail_value(layer, ": scale must be a finite number; got ", *o.scale);
-  if (!(o.softcap >= 0) || std::isinf(o.softcap))
-    fail_value(layer, ": softcap must be a number from 0; got ", o.softcap);
+  ops::checked(layer, static_cast<const ops::SharedOptions&>(o));
   if (o.rotary_base && !(*o.rotary_base > 0 && std::isfinite(*o.rotary_base)))
     fail_value(layer, ": rotary_base must be a positive number; got ", *o.rotary_base);
   if (!o.rotary_base && (o.rotary_dim || o.rotary_scaling != ops::RotaryScaling()))
@@ -69,6 +67,7 @@ Value value_of(const RelativeBias& bias) {
 }
 
 Value value_of(const ops::RotaryScaling& scaling) {
+  if (scaling == ops::RotaryScaling()) return {};
   Fields fields;
   for_fields(scaling, [&]<class T>(const char* name, const T& value) {
     if constexpr (std::is_same_v<T, ops::RotaryScaling::Kind>)
@@ -78,14 +77,6 @@ Value value_of(const ops::RotaryScaling& scaling) {
     } else fields.emplace_back(name, value);
   });
   return fields;
-}
-
-void set_scores(ops::AttentionOptions& o, const ScoreOptions& options) {
-  o.scale = options.scale;
-  o.window = options.window;
-  o.masked_value = options.masked_value;
-  o.softcap = options.softcap;
-  o.normalizer = options.normalizer;
 }
 
 std::pair<Array, Array> RotaryTables::of(const Array& positions, Index dim, const ScoreOptions& o, DType dtype) {

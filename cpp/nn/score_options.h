@@ -23,11 +23,8 @@ struct RelativeBias {
   bool operator==(const RelativeBias&) const = default;
 };
 
-struct ScoreOptions {
-  std::optional<std::pair<Index, Index>> window = {};
-  double softcap = 0;
+struct ScoreOptions : ops::SharedOptions {
   bool alibi = false;
-  std::optional<double> scale = {}, masked_value = {};
   bool sinks = false;
   std::optional<NormKind> qk_norm = {};
   std::optional<double> qk_norm_eps = {};  // the kind's own
@@ -35,23 +32,19 @@ struct ScoreOptions {
   std::optional<double> rotary_base = {};
   std::optional<Index> rotary_dim = {};  // of each head's features, the first of which turn; all
   ops::RotaryScaling rotary_scaling = {};
-  ops::Normalizer normalizer = ops::Normalizer::softmax;
   bool operator==(const ScoreOptions&) const = default;
 };
 
 template <FieldsOf<ScoreOptions> Options, class F> void for_fields(Options& o, F field) {
-  field("window", o.window);
-  field("softcap", o.softcap);
+  std::conditional_t<std::is_const_v<Options>, const ops::SharedOptions, ops::SharedOptions>& shared = o;
+  for_fields(shared, field);
   field("alibi", o.alibi);
-  field("scale", o.scale);
-  field("masked_value", o.masked_value);
   field("sinks", o.sinks);
   field("qk_norm", o.qk_norm);
   field("relative_bias", o.relative_bias);
   field("rotary_base", o.rotary_base);
   field("rotary_dim", o.rotary_dim);
   field("rotary_scaling", o.rotary_scaling);
-  field("normalizer", o.normalizer);
 }
 const ScoreOptions& checked(const char* layer, const ScoreOptions& options);
 
@@ -60,7 +53,7 @@ inline Value value_of(ops::Normalizer normalizer) { return std::string(ops::name
 // "upper_left" and True are one; "lower_right" the other; False is none.
 Value value_of(ops::Causal causal);
 Value value_of(const RelativeBias& bias);
-Value value_of(const ops::RotaryScaling& scaling);
+Value value_of(const ops::RotaryScaling& scaling);  // None where nothing is scaled
 // All fields of options, or those that differ from the defaults.
 template <class Options> Config config_of(const Options& options) {
   Config config;
@@ -72,9 +65,6 @@ template <class Options> void add_differing(Config& config, const Options& optio
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i] != standard[i]) config.push_back(all[i]);
 }
-// Those that need no parameters.
-void set_scores(ops::AttentionOptions& o, const ScoreOptions& options);
-
 // Cosines and sines of rotary positions, which the layers of one call of a model compute once. By one thread.
 class RotaryTables {
  public:

@@ -531,16 +531,16 @@ class MultiHeadAttention(Module):
         comm: Any = None,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
-        alibi: bool = False,
         scale: float | None = None,
         masked_value: float | None = None,
+        normalizer: str = "softmax",
+        alibi: bool = False,
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
         rotary_base: float | None = None,
         rotary_dim: int | None = None,
         rotary_scaling: Any = None,
-        normalizer: str = "softmax",
     ) -> None: ...
     @property
     def attention_weights(self) -> Tensor | None: ...
@@ -992,16 +992,16 @@ class TransformerDecoderLayer(Module):
         gated: bool = False,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
-        alibi: bool = False,
         scale: float | None = None,
         masked_value: float | None = None,
+        normalizer: str = "softmax",
+        alibi: bool = False,
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
         rotary_base: float | None = None,
         rotary_dim: int | None = None,
         rotary_scaling: Any = None,
-        normalizer: str = "softmax",
     ) -> None: ...
     @overload
     def forward(
@@ -1151,16 +1151,16 @@ class TransformerEncoderLayer(Module):
         gated: bool = False,
         window: tuple[int, int] | None = None,
         softcap: float = 0.0,
-        alibi: bool = False,
         scale: float | None = None,
         masked_value: float | None = None,
+        normalizer: str = "softmax",
+        alibi: bool = False,
         sinks: bool = False,
         qk_norm: str | None = None,
         relative_bias: Any = None,
         rotary_base: float | None = None,
         rotary_dim: int | None = None,
         rotary_scaling: Any = None,
-        normalizer: str = "softmax",
     ) -> None: ...
     @overload
     def forward(
@@ -1794,8 +1794,8 @@ def scaled_dot_product_attention(
     return_lse: bool,
     score_mod: Any = None,
     mask_mod: Any = None,
-    formula: Any = None,
     normalizer: str | Callable[[Tensor], Any] | None = None,
+    formula: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
 ) -> Any: ...

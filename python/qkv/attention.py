@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 from . import _core
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scaled_dot_product_attention(
@@ -197,7 +201,65 @@ def scaled_dot_product_attention(
         return_lse,
         score_mod,
         mask_mod,
-        normalizer=normalizer,
-        cu_seqlens_q=cu_seqlens_q,
-        cu_seqlens_k=cu_seqlens_k,
+        normalizer,
+        None,  # a formula of the core's
+        cu_seqlens_q,
+        cu_seqlens_k,
     )
+
+
+class ImageOptions(TypedDict, total=False):
+    """The options that :func:`qkv.attention_image` and :func:`qkv.distributed.attention` have, too."""
+
+    attn_mask: Any
+    is_causal: bool | Literal["upper_left", "lower_right"]
+    scale: float | None
+    enable_gqa: bool
+    valid_lens: Any
+    window: tuple[int, int] | None
+    softcap: float
+    alibi_slopes: Any
+    q_offset: Any
+    sinks: Any
+    masked_value: float | None
+    score_mod: Callable[..., Any] | None
+    mask_mod: Callable[..., Any] | None
+    normalizer: Literal["softmax", "sigmoid", "relu", "sparsemax", "entmax15"]
+
+
+class SplitOptions(ImageOptions, total=False):
+    """Those that only :func:`qkv.distributed.attention` has, too."""
+
+    dropout_p: float
+    dropout_keep: Any
+    return_weights: bool
+    return_lse: bool
+
+
+def with_options(kind: type) -> Callable[[F], F]:
+    """Write out what a function takes as ``**options``, with the defaults of :func:`scaled_dot_product_attention`.
+
+    Their names are those of a TypedDict. In the function's documentation ``**options`` stands for those that have no
+    line of their own there.
+    """
+    taken = [
+        p.replace(kind=p.KEYWORD_ONLY)
+        for name, p in inspect.signature(scaled_dot_product_attention).parameters.items()
+        if name in kind.__annotations__
+    ]
+
+    def written(function: F) -> F:
+        short = inspect.signature(function)
+        own = list(short.parameters.values())[:-1]
+        signature = short.replace(parameters=[*own, *taken])
+        given = ", ".join(f"{p.name}={p.name}" for p in (*own, *taken))
+        name, doc, space = function.__name__, function.__doc__ or "", dict[str, Any]()
+        text = f"def bind(body):\n def {name}{signature}:\n  return body({given})\n return {name}"
+        exec(compile(text, f"<{name}>", "exec", dont_inherit=True), function.__globals__, space)
+        made = space["bind"](function)
+        made.__qualname__ = name
+        rest = [p.name for p in taken if not re.search(rf"^    (\w+, )*{p.name}(, \w+)*( :.*)?$", doc, re.M)]
+        made.__doc__ = doc.replace("**options", ", ".join(rest))
+        return made  # type: ignore[no-any-return]
+
+    return written

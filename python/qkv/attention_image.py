@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from ._errors import shown
+from .attention import ImageOptions, with_options
 
-_OF_PICTURE = ("query", "key", "size", "reduce", "rows", "columns")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+@with_options(ImageOptions)
 def attention_image(
     query: Any,
     key: Any,
@@ -19,20 +21,7 @@ def attention_image(
     reduce: Literal["max", "mean"] = "max",
     rows: tuple[int, int] | None = None,
     columns: tuple[int, int] | None = None,
-    attn_mask: Any = None,
-    is_causal: bool | Literal["upper_left", "lower_right"] = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    valid_lens: Any = None,
-    window: tuple[int, int] | None = None,
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    q_offset: Any = None,
-    sinks: Any = None,
-    masked_value: float | None = None,
-    score_mod: Callable[..., Any] | None = None,
-    mask_mod: Callable[..., Any] | None = None,
-    normalizer: Literal["softmax", "sigmoid", "relu", "sparsemax", "entmax15"] = "softmax",
+    **options: Unpack[ImageOptions],
 ) -> Any:
     """The weights of :func:`scaled_dot_product_attention` at the size of a picture, in memory that grows with L alone.
 
@@ -53,10 +42,8 @@ def attention_image(
     rows, columns : (int, int), optional
         Show queries, and keys, from the first number to the second (not included) alone. The weights are normalised
         over all keys all the same.
-    attn_mask, is_causal, scale, enable_gqa, valid_lens, window, softcap, alibi_slopes
+    **options
         As in :func:`scaled_dot_product_attention`.
-    q_offset, sinks, masked_value, score_mod, mask_mod, normalizer
-        As there.
 
     Returns
     -------
@@ -74,8 +61,7 @@ def attention_image(
     >>> qkv.attention_image(q, k, size=(30, 40), is_causal=True).shape
     (30, 40)
     """
-    options = {name: value for name, value in locals().items() if name not in _OF_PICTURE}
-    return _core.attention_image(query, key, options, picture(size, reduce, rows, columns))
+    return _core.attention_image(query, key, dict(options), picture(size, reduce, rows, columns))
 
 
 def picture(size: Any, reduce: Any, rows: Any, columns: Any) -> tuple[Any, ...]:

@@ -238,7 +238,9 @@ def test_options_of_the_function_reach_layers(option, kind):
 def test_rejections():
     with pytest.raises(TypeError, match="TransformerEncoderLayer: attention must be a Module; got 3"):
         nn.TransformerEncoderLayer(M, 2, attention=3)
-    with pytest.raises(ValueError, match="MultiHeadAttention: softcap must be a number from 0; got -1"):
+    with pytest.raises(
+        ValueError, match=r"MultiHeadAttention: softcap must be 0 \(off\) or a positive number; got -1"
+    ):
         nn.MultiHeadAttention(M, 2, softcap=-1.0)
     with pytest.raises(TypeError, match=r"Scored: score must be defined in a subclass of Attention"):
         type("Scored", (nn.MultiHeadAttention,), {"score": lambda self, queries, keys: queries})

@@ -184,7 +184,7 @@ window : (int, int), optional
 masked_value : float, optional
     Excluded scores become this number instead of being skipped, so a query without any allowed key attends everywhere
     evenly. The documents use -1e6, -1e9 and -1e10.
-normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"} or callable
+normalizer : str or callable
     How scores become weights, as in :func:`qkv.scaled_dot_product_attention`; or a function of Tensors of scores
     ``(..., Lq, Lk)``, -inf where they are excluded, which gives weights of that shape; those of excluded keys become 0.
 )doc";

@@ -230,16 +230,10 @@ comm : MPI communicator, optional
     Inputs hold the parts of sequences that :func:`qkv.distributed.positions` gives this rank, and queries attend to the
     keys of all ranks; ``valid_lens``, window and masks count whole positions. ``attention_weights`` stays None. Not with
     ``relative_bias``.
-window : (int, int), optional
-    A query sees so many keys before and behind itself; -1 is unlimited.
-softcap : float
-    Scores ``s`` become ``softcap * tanh(s / softcap)``; 0 is off.
+)doc") + names_of<ops::SharedOptions>() + R"doc(
+    As in :func:`qkv.scaled_dot_product_attention`. ``sinks`` go with softmax alone.
 alibi : bool
     Add ``-slope_h |p - j|`` to the scores, with the slopes of :func:`qkv.alibi_slopes`.
-scale : float, optional
-    ``1 / sqrt(D)`` if not given.
-masked_value : float, optional
-    See :class:`Attention`.
 sinks : bool
     One more logit per head in the softmax's denominator, learned: the parameter ``sinks`` ``(H,)``, zeros at first.
 qk_norm : {"rms", "layer"}, optional
@@ -255,8 +249,6 @@ rotary_dim : int, optional
     The first features of each head turn, so many; all if not given.
 rotary_scaling : dict, optional
     As in :func:`qkv.rotary_tables`.
-normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
-    How scores become weights, as in :func:`qkv.scaled_dot_product_attention`. ``sinks`` go with softmax alone.
 
 Attributes
 ----------
@@ -279,12 +271,12 @@ Examples
 (2, 4, 100)
 >>> attention.attention_weights.shape
 (2, 5, 4, 6)
-)doc") + kMaskNote);
+)doc" + kMaskNote);
   def_init<Fields<MultiHeadFields>>(
       multi_head,
       text("embed_dim, num_heads, *, dropout=0.0, bias=True, out_bias=None, kdim=None, vdim=None, num_kv_heads=None, "
            "head_dim=None, out_dim=None, is_causal=False, names=None, comm=None",
-           kScores),
+           parameters_of<ScoreOptions>()),
       [](Fields<MultiHeadFields>& f, Call& call) {
         auto split = split_sequence_from(f.value.comm, call.operation());
         return std::tuple(std::move(f.value), std::move(split));

@@ -90,15 +90,14 @@ template <class Class> void def_transformer_init(Class& layer) {
       layer,
       text("d_model, nhead, dim_feedforward=2048, dropout=0.1, activation='relu', layer_norm_eps=1e-5, "
            "*, norm_first=False, bias=True, attention=None, norm='layer', gated=False",
-           kScores),
+           parameters_of<ScoreOptions>()),
       [](const LayerFields& f, Call& call) {
         if (f.self_attn.is_none()) return std::tuple(f.options(), ModulePtr());
         if (!py::isinstance<Module>(f.self_attn))
           fail_type(call.operation(), ": attention must be a Module; got ", described(f.self_attn));
         if (f.attention.scores != ScoreOptions())
-          fail_value(call.operation(),
-                     ": window, softcap, alibi, scale, masked_value, rotary options, sinks, qk_norm, relative_bias "
-                     "and normalizer must be given to attention because it computes the scores; got both");
+          fail_value(call.operation(), ": ", names_of<ScoreOptions>(),
+                     " must be given to attention because it computes the scores; got both");
         return std::tuple(f.options(), f.self_attn.cast<ModulePtr>());
       });
 }
@@ -198,7 +197,7 @@ norm : {"layer", "rms"}
     :class:`LayerNorm` or :class:`RMSNorm`, with ``layer_norm_eps``.
 gated : bool
     ``ffn(x) = linear2(activation(linear_gate(x)) * linear1(x))`` instead of ``linear2(activation(linear1(x)))``.
-window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias, rotary_base, rotary_dim, rotary_scaling, normalizer
+)doc") + names_of<ScoreOptions>() + R"doc(
     Of ``self_attn``, as in :class:`MultiHeadAttention`.
 
 References
@@ -210,7 +209,7 @@ Examples
 --------
 >>> qkv.nn.TransformerEncoderLayer(16, 4).eval()(np.ones((2, 5, 16)), valid_lens=[5, 3]).shape
 (2, 5, 16)
-)doc") + kMaskNote);
+)doc" + kMaskNote);
   def_transformer_init(encoder_layer);
   def_encode(encoder_layer);
 
@@ -221,9 +220,7 @@ Parameters
 ----------
 d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, norm, gated
     As in :class:`TransformerEncoderLayer`.
-attention, window, softcap, alibi, scale, masked_value, sinks, qk_norm, relative_bias
-    Likewise, of the self-attention alone.
-rotary_base, rotary_dim, rotary_scaling, normalizer
+attention, )doc") + names_of<ScoreOptions>() + R"doc(
     Likewise, of the self-attention alone.
 
 References
@@ -235,7 +232,7 @@ Examples
 >>> layer = qkv.nn.TransformerDecoderLayer(16, 4).eval()
 >>> layer(np.ones((2, 3, 16)), np.ones((2, 5, 16)), is_causal=True, memory_valid_lens=[5, 3]).shape
 (2, 3, 16)
-)doc") + kMaskNote);
+)doc" + kMaskNote);
   def_transformer_init(decoder_layer);
   def_decode(decoder_layer, "");
 

@@ -24,10 +24,9 @@ template <auto member, auto convert>
 constexpr AttentionOption option(const char* name, decltype(AttentionOption::pass_on) pass_on = nullptr) {
   using Value = std::remove_cvref_t<decltype(std::declval<Options&>().*member)>;
   return {name, std::is_same_v<Value, bool> ? kind_of<bool> : Argument<Floating>::kind,
-          kOneOf<Value, bool, ops::Causal> ? Standard::off
-          : kOneOf<Value, double>          ? Standard::zero
-          : kOneOf<Value, ops::Normalizer> ? Standard::left_out
-                                           : Standard::none,
+          kOneOf<Value, bool, double, ops::Causal> ? Standard::off
+          : kOneOf<Value, ops::Normalizer>         ? Standard::left_out
+                                                   : Standard::none,
           [](Options& o, Call& call, const char* named, PyObject* const* value) {
             o.*member = converted<convert>(call, *value, named);
           },
@@ -58,28 +57,31 @@ py::object pass_formula(Options& o, const Options& others) {
 
 // In the order in which the function takes them.
 std::span<const AttentionOption> attention_options() {
-  static constexpr AttentionOption all[] = {
-      passed_on<&Options::attn_mask, &Call::mask>("attn_mask"),
-      passed_on<&Options::dropout, required_number_from>("dropout_p"),
-      passed_on<&Options::causal, causal_from>("is_causal"),
-      passed_on<&Options::scale, number_from>("scale"),
-      option<&Options::enable_gqa, flag_from>("enable_gqa"),
-      passed_on<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
-      passed_on<&Options::window, window_from>("window"),
-      passed_on<&Options::softcap, required_number_from>("softcap"),
-      passed_on<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
-      option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
-      passed_on<&Options::sinks, &Call::optional>("sinks"),
-      passed_on<&Options::masked_value, number_from>("masked_value"),
-      passed_on<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
-      option<&Options::return_weights, flag_from>("return_weights"),
-      option<&Options::return_lse, flag_from>("return_lse"),
-      {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, pass_formula},
-      {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
-      {"formula", Argument<Floating>::kind, Standard::left_out,
-       [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); }, nullptr},
-      passed_on<&Options::normalizer, ops::normalizer_named>("normalizer"),
-  };
+  static constexpr auto all = []<std::size_t... i>(std::index_sequence<i...>) {
+    return std::to_array<AttentionOption>({
+        passed_on<&Options::attn_mask, &Call::mask>("attn_mask"),
+        passed_on<&Options::dropout, required_number_from>("dropout_p"),
+        passed_on<&Options::causal, causal_from>("is_causal"),
+        passed_on<&Options::scale, number_from>("scale"),
+        option<&Options::enable_gqa, flag_from>("enable_gqa"),
+        passed_on<&Options::valid_lens, &Call::integers_or_none>("valid_lens"),
+        passed_on<&Options::window, window_from>("window"),
+        passed_on<ops::kScoreNumbers[i].field, required_number_from>(ops::kScoreNumbers[i].name)...,
+        passed_on<&Options::alibi_slopes, &Call::optional>("alibi_slopes"),
+        option<&Options::q_offset, &Call::integers_or_none>("q_offset"),
+        passed_on<&Options::sinks, &Call::optional>("sinks"),
+        passed_on<&Options::masked_value, number_from>("masked_value"),
+        passed_on<&Options::dropout_keep, &Call::booleans_or_none>("dropout_keep"),
+        option<&Options::return_weights, flag_from>("return_weights"),
+        option<&Options::return_lse, flag_from>("return_lse"),
+        {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, pass_formula},
+        {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
+        passed_on<&Options::normalizer, ops::normalizer_named>("normalizer"),
+        {"formula", Argument<Floating>::kind, Standard::left_out,
+         [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); },
+         nullptr},
+    });
+  }(std::make_index_sequence<std::size(ops::kScoreNumbers)>());
   return all;
 }
 

@@ -8,8 +8,8 @@ namespace qkv::bindings {
 
 struct AttentionOption {
   const char* name;
-  std::string (*kind)();                                       // its type, as a stub writes it
-  enum class Standard { none, off, zero, left_out } standard;  // None, False, 0.0, None where it may be left out
+  std::string (*kind)();                                 // its type, as a stub writes it
+  enum class Standard { none, off, left_out } standard;  // None, False or 0.0, None where it may be left out
   // Sets the option. `value` stands among those of the others.
   void (*set)(ops::AttentionOptions& o, Call& call, const char* name, PyObject* const* value);
   // Sets it as the others have it; gives its value as the function takes it. Null: it is not passed on to other

@@ -105,9 +105,18 @@ template <class A, class Class, class Get, class Set> void def_pickle(Class& cls
                    cls, "__setstate__", Constructor<Class, decltype(made), Plain<const A&>>{made}, cls.constructor()));
 }
 
-// What layers and blocks take for their scores.
-constexpr const char* kScores =
-    ", window=None, softcap=0.0, alibi=False, scale=None, masked_value=None, sinks=False, qk_norm=None, "
-    "relative_bias=None, rotary_base=None, rotary_dim=None, rotary_scaling=None, normalizer='softmax'";
+// Of the fields of options: their names, as "a, b", and the parameters that they are in Python, as ", a=0.0, b=None".
+template <class Options> std::string names_of(const Options& options = {}) {
+  std::string all;
+  for_fields(options, [&](const char* name, const auto&) { all += text(all.empty() ? "" : ", ", name); });
+  return all;
+}
+template <class Options> std::string parameters_of(const Options& options = {}) {
+  std::string all;
+  for_fields(options, [&](const char* name, const auto& value) {
+    all += text(", ", name, "=", std::string(py::repr(py::cast(nn::value_of(value)))));
+  });
+  return all;
+}
 
 }  // namespace qkv::bindings

@@ -17,11 +17,11 @@ using kernels::AttentionProblem;
 
 template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o, const Geometry& g) {
   const char* op = o.operation;
-  if (o.scale && !std::isfinite(*o.scale)) fail_value(op, ": scale must be a finite number; got ", *o.scale);
+  checked(op, o);
   check_dropout(o);
-  if (o.masked_value && std::isnan(*o.masked_value)) fail_value(op, ": masked_value must be a number; got nan");
   check_normalizer(o);
-  check_score_numbers(op, o, dtype_v<T>);
+  for (const auto& [name, field, from_zero] : kScoreNumbers)
+    (from_zero ? in_range_above_zero<T> : in_range<T>)(op, name, o.*field);
   const double default_scale = g.key_size > 0 ? 1 / std::sqrt(static_cast<double>(g.key_size)) : 1.0;
   AttentionProblem<T> p;
   static_cast<kernels::AttentionSizes&>(p) = g;
@@ -54,6 +54,16 @@ Shape checked_mask(const char* op, const char* name, const Shape& given, const G
 }
 
 }  // namespace
+
+const SharedOptions& checked(const char* operation, const SharedOptions& o) {
+  if (o.scale && !std::isfinite(*o.scale)) fail_value(operation, ": scale must be a finite number; got ", *o.scale);
+  if (o.masked_value && std::isnan(*o.masked_value)) fail_value(operation, ": masked_value must be a number; got nan");
+  for (const auto& [name, field, from_zero] : kScoreNumbers)
+    if (!std::isfinite(o.*field) || (from_zero && o.*field < 0))
+      fail_value(operation, ": ", name, " must be ", from_zero ? "0 (off) or a positive number" : "a finite number",
+                 "; got ", o.*field);
+  return o;
+}
 
 template <class T>
 Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o,

@@ -1,6 +1,7 @@
 // Scaled dot-product attention with every option, and its gradients.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,31 +62,52 @@ struct ScoreChanges {
   std::function<Tensor(const Tensor&)> scores, weights;
 };
 
-// Numbers that change scores. A new one is a field here, its check and its nodes in formula_options.cpp.
+// Numbers that change scores. A new one is a field and a row here, and its nodes in formula_options.cpp.
 struct ScoreNumbers {
   double softcap = 0;  // scores become softcap * tanh(score / softcap); 0: none
   bool operator==(const ScoreNumbers&) const = default;
 };
-void check_score_numbers(const char* operation, const ScoreNumbers& numbers, DType dtype);
+struct ScoreNumber {
+  const char* name;
+  double ScoreNumbers::* field;
+  bool from_zero;  // 0, which is off, or above; else any finite number
+};
+inline constexpr ScoreNumber kScoreNumbers[] = {{"softcap", &ScoreNumbers::softcap, true}};
+
+// What a layer may be told of all its calls, by the same names.
+struct SharedOptions : ScoreNumbers {
+  std::optional<std::pair<Index, Index>> window = {};  // (left, right); -1: unlimited
+  std::optional<double> scale = {};                    // 1 / sqrt(D) if not given
+  std::optional<double> masked_value = {};
+  Normalizer normalizer = Normalizer::softmax;
+  bool operator==(const SharedOptions&) const = default;
+};
+template <class Options, class F>
+  requires std::same_as<std::remove_const_t<Options>, SharedOptions>
+void for_fields(Options& o, F field) {
+  field("window", o.window);
+  for (const ScoreNumber& number : kScoreNumbers) field(number.name, o.*number.field);
+  field("scale", o.scale);
+  field("masked_value", o.masked_value);
+  field("normalizer", o.normalizer);
+}
+// The options, of which a number may be out of its range; messages name `operation`, which may be a layer.
+const SharedOptions& checked(const char* operation, const SharedOptions& options);
 
 // Everything but queries, keys and values; the defaults are plain attention. What each does stands in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
-struct AttentionOptions : MaskSpec, ScoreNumbers {
+struct AttentionOptions : MaskSpec, SharedOptions {
   const char* operation = "scaled_dot_product_attention";  // who complains
   Causal causal = Causal::none;
-  std::optional<std::pair<Index, Index>> window;  // (left, right); -1: unlimited
-  std::optional<double> scale;                    // 1 / sqrt(D) if not given
-  bool enable_gqa = false;                        // allow fewer key/value heads than query heads
-  Tensor alibi_slopes;                            // (H,)
-  Array q_offset;                                 // int64 () or (B,)
-  Tensor sinks;                                   // (H,)
-  Tensor distance_bias;  // (Lq + Lk - 1, H): row i - j + Lk - 1 is added to the scores of query i and key j
-  std::optional<double> masked_value;
-  double dropout = 0;                        // probability of dropping a weight
+  bool enable_gqa = false;  // allow fewer key/value heads than query heads
+  Tensor alibi_slopes;      // (H,)
+  Array q_offset;           // int64 () or (B,)
+  Tensor sinks;             // (H,)
+  Tensor distance_bias;     // (Lq + Lk - 1, H): row i - j + Lk - 1 is added to the scores of query i and key j
+  double dropout = 0;       // probability of dropping a weight
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
   std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula.h)
-  Normalizer normalizer = Normalizer::softmax;
   bool return_weights = false;
   bool return_lse = false;
   const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them

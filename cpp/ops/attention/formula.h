@@ -125,7 +125,7 @@ struct Formula {
   Array some, every;  // boolean (B or 1, H or 1, blocks of queries, blocks of keys), or undefined
 };
 
-// The call's formula of scores that its options change: softcap, slopes, distances and a float mask, its leaves packed
+// The call's formula of scores that its options change: numbers, slopes, distances and a float mask, its leaves packed
 // and those of floats in the dtype. Options as checked; null if nothing changes them.
 std::shared_ptr<const Formula> with_options(const AttentionOptions& options, const PairSizes& sizes, DType dtype);
 

@@ -1,10 +1,8 @@
 // What a call's options do to scores, as a formula that the call's own stands behind.
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "autograd/views.h"
-#include "core/in_range.h"
 #include "ops/attention/formula.h"
 #include "ops/ops.h"
 
@@ -110,12 +108,6 @@ std::shared_ptr<const FormulaProgram> FormulaProgram::behind(const ScoreSteps& s
     result.excludes = excludes;
     return result;
   });
-}
-
-void check_score_numbers(const char* operation, const ScoreNumbers& numbers, DType dtype) {
-  if (!(numbers.softcap >= 0) || std::isinf(numbers.softcap))
-    fail_value(operation, ": softcap must be 0 (off) or a positive number; got ", numbers.softcap);
-  visit_floating(dtype, [&]<class T>(T) { in_range_above_zero<T>(operation, "softcap", numbers.softcap); });
 }
 
 std::shared_ptr<const Formula> with_options(const AttentionOptions& o, const PairSizes& n, DType dtype) {

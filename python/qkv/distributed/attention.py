@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._errors import shown
-from ..attention import scaled_dot_product_attention
+from ..attention import SplitOptions, scaled_dot_product_attention, with_options
 from ..scores import alibi
 from .arguments import Arguments
 from .communicator import check, own
 from .partial import backward, forward
 from .recorded import recorded
 
-_NO_OPTIONS = frozenset(["query", "key", "value", "comm", "return_weights"])
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    comm: Any,
-    *,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool | Literal["upper_left", "lower_right"] = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    valid_lens: Any = None,
-    window: tuple[int, int] | None = None,
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    q_offset: Any = None,
-    sinks: Any = None,
-    masked_value: float | None = None,
-    dropout_keep: Any = None,
-    return_weights: bool = False,
-    return_lse: bool = False,
-    score_mod: Callable[..., Any] | None = None,
-    mask_mod: Callable[..., Any] | None = None,
-    normalizer: Literal["softmax", "sigmoid", "relu"] = "softmax",
-) -> Any:
+@with_options(SplitOptions)
+def attention(query: Any, key: Any, value: Any, comm: Any, **options: Unpack[SplitOptions]) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.
 
     The blocks of keys and values travel from rank to rank; each rank attends to the block that it has while the next
@@ -67,13 +45,11 @@ def attention(
         Numbers of keys of the whole sequence that count: ``(B,)``, or ``(B, Lq)`` for this rank's queries.
     window, q_offset
         In positions of the whole sequence. Blocks that no window reaches are not sent.
-    sinks : array_like or Tensor, optional
-        ``(H,)``, equal on all ranks; the gradient is what this rank's queries contribute.
     dropout_keep : array_like of bool, optional
         Broadcasts to ``(B, H, Lq, Lk_whole)``.
-    alibi_slopes : array_like or Tensor, optional
+    alibi_slopes, sinks : array_like or Tensor, optional
         ``(H,)``, equal on all ranks; the gradient is what this rank's queries contribute.
-    dropout_p, scale, enable_gqa, softcap, masked_value
+    **options
         As in :func:`qkv.scaled_dot_product_attention`; equal on all ranks. Dropout draws the mask that one process
         draws.
     score_mod, mask_mod : callable, optional
@@ -112,19 +88,19 @@ def attention(
     >>> qkv.distributed.attention(q, k, v, comm=None, is_causal=True).shape
     (2, 5, 4)
     """
-    options = {name: value for name, value in locals().items() if name not in _NO_OPTIONS}
     if comm is not None:
         check(comm, "attention")
     if comm is None or comm.Get_size() == 1:
-        return scaled_dot_product_attention(query, key, value, return_weights=return_weights, **options)
-    if return_weights:
+        return scaled_dot_product_attention(query, key, value, **options)
+    if return_weights := options.pop("return_weights"):
         raise ValueError(
             "attention: return_weights must be False because no rank has whole rows of weights; got "
             f"{shown(return_weights)}"
         )
+    slopes, return_lse = options["alibi_slopes"], options["return_lse"]
     # Slopes with a gradient are captured numbers of a formula.
-    if isinstance(alibi_slopes, _core.Tensor) and _core.is_differentiable(alibi_slopes):
-        options |= {"alibi_slopes": None, "score_mod": _behind(alibi(alibi_slopes), score_mod)}
+    if isinstance(slopes, _core.Tensor) and _core.is_differentiable(slopes):
+        options |= {"alibi_slopes": None, "score_mod": _behind(alibi(slopes), options["score_mod"])}
     call = Arguments(query, key, value, own(comm, "attention"), options)
     saved = forward(call)
     results: list[Any] = [call.shaped(saved.out), *([call.shaped(saved.lse)] if return_lse else [])]

@@ -72,7 +72,7 @@ def scaled_dot_product_attention(
     dropout_keep : array of bool, the weights' shape
     return_weights, return_lse : bool
         The weights are those before dropout.
-    normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
+    normalizer : str
         The weights of a query are this function of its scores over the keys that it may see.
 
     Returns

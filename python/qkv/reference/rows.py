@@ -115,8 +115,8 @@ def weights_per_row(
         One more logit per row that takes part in the sum and has no value.
     masked_value : float, optional
         Replaces the scores that are not allowed; then every key takes part.
-    normalizer : {"softmax", "sigmoid", "relu", "sparsemax", "entmax15"}
-        All but the first know no sinks.
+    normalizer : str
+        "softmax", or one of `NORMALIZERS`, which know no sinks.
 
     Returns
     -------
