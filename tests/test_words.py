@@ -50,7 +50,7 @@ OTHERWISE = {
     "uniform": {"core/random.h", "core/random.cpp", "core/random_transform.h", "core/random_transform.cpp"},
     "root": {"kernels/optimizer.h", "kernels/optimizer.cpp", "kernels/simd/power.h"},  # numbers, no operation
     "slope": {"ops/ops.h", "ops/activation.cpp"},
-    "slopes": {"ops/attention/formula_options.cpp", "ops/position_tables.cpp"},
+    "slopes": {"ops/attention/formula/options.cpp", "ops/position_tables.cpp"},
 }
 
 

@@ -8,7 +8,7 @@
 #include "nn/score_options.h"
 #include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 #include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 

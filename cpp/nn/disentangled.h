@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/module.h"
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 
 namespace qkv::nn {
 

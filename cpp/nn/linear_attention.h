@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nn/basic.h"
-#include "ops/attention/linear_attention.h"
+#include "ops/attention/linear/linear_attention.h"
 
 namespace qkv::nn {
 

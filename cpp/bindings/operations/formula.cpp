@@ -6,7 +6,7 @@
 #include "bindings/call/interpreter.h"
 #include "bindings/operations/formula_source.h"
 #include "bindings/values/class.h"
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 
 namespace qkv::bindings {
 namespace {

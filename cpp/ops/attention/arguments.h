@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 #include "ops/attention/geometry.h"
 #include "ops/ops.h"
 

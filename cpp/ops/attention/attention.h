@@ -62,7 +62,7 @@ struct ScoreChanges {
   std::function<Tensor(const Tensor&)> scores, weights;
 };
 
-// Numbers that change scores. A new one is a field and a row here, and its nodes in formula_options.cpp.
+// Numbers that change scores. A new one is a field and a row here, and its nodes in formula/options.cpp.
 struct ScoreNumbers {
   double softcap = 0;  // scores become softcap * tanh(score / softcap); 0: none
   bool operator==(const ScoreNumbers&) const = default;
@@ -107,7 +107,7 @@ struct AttentionOptions : MaskSpec, SharedOptions {
   double dropout = 0;       // probability of dropping a weight
   std::optional<std::uint64_t> dropout_key;  // of the stream; one 64-bit draw of the default generator if not given
   kernels::DropoutOrigin dropout_origin;     // used with that key
-  std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula.h)
+  std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula/formula.h)
   bool return_weights = false;
   bool return_lse = false;
   const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them

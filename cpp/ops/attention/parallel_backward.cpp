@@ -1,6 +1,6 @@
 // The backward pass of attention in pieces. Every sum has one order, given by the shape alone.
 #include "kernels/kernels.h"
-#include "ops/attention/leaf_sums.h"
+#include "ops/attention/formula/leaf_sums.h"
 #include "ops/attention/parallel.h"
 
 namespace qkv::ops {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 
 namespace qkv::ops {
 namespace {

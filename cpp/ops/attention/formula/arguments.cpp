@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 
 namespace qkv::ops {
 namespace {

@@ -1,7 +1,7 @@
 // The forward pass of linear attention: head by head, chunk by chunk, with everything in the caches.
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/attention/linear_attention.h"
+#include "ops/attention/linear/linear_attention.h"
 #include "ops/matmul/gemm.h"
 
 namespace qkv::ops {

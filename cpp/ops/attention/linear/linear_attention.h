@@ -37,7 +37,7 @@ LinearAttentionOutput linear_attention(const Tensor& query, const Tensor& key, c
 // Decays below this are taken for it: their exponentials are 0, and sums of finite numbers have differences.
 inline double least_decay(DType dtype) { return dtype == DType::float64 ? -746 : -104; }
 
-// --- linear_attention_forward.cpp: the forward pass without history. Arrays are packed and of one floating dtype;
+// --- forward.cpp: the forward pass without history. Arrays are packed and of one floating dtype;
 // decay and beta may be undefined; `state` holds the first state, then the last. Gives the output.
 Array linear_attention_forward(const Array& query, const Array& key, const Array& value, const Array& decay,
                                const Array& beta, const Array& state, double scale, Index chunk_size);

@@ -2,7 +2,7 @@
 // triangular matrix.
 #include "core/parallel.h"
 #include "kernels/kernels.h"
-#include "ops/attention/linear_attention.h"
+#include "ops/attention/linear/linear_attention.h"
 #include "ops/matmul/gemm.h"
 
 namespace qkv::ops {

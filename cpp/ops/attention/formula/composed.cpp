@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/attention/formula.h"
+#include "ops/attention/formula/formula.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {

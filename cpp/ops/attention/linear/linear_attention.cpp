@@ -1,6 +1,6 @@
 // Linear attention, chunk by chunk: what happens within a chunk is products of matrices for all chunks at once; from
 // chunk to chunk only the state goes on.
-#include "ops/attention/linear_attention.h"
+#include "ops/attention/linear/linear_attention.h"
 
 #include <cmath>
 #include <limits>
