@@ -136,7 +136,7 @@ def test_iterable_data_sets_are_batched():
     assert list(qkv.torch.utils.data.DataLoader(_Counted(), batch_size=None)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int16", "int64", "float32", "float64"])
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"])
 def test_whole_numbers_of_a_dtype_without_bounds(kind):
     def program(m: Any) -> Any:
         m.manual_seed(3)

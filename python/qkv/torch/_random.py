@@ -243,8 +243,9 @@ def _whole_range(kind) -> tuple[int, int]:
 def random_(t, a: Any = ..., b: Any = ..., *, generator: Generator | None = None) -> Tensor:
     """Whole numbers below a bound, or from one to another, in place; without bounds all that the dtype has from 0."""
     stream, (least, last) = _stream(generator), _whole_range(t.dtype)
-    if a is ... and t.dtype is _dtypes.int64:
-        draw = lambda shape: np.reshape([random_number(generator) for _ in range(t.numel())], shape)  # noqa: E731
+    if a is ... and t.dtype in (_dtypes.int64, _dtypes.int32):
+        word = stream.random64 if t.dtype is _dtypes.int64 else stream.random32
+        draw = lambda shape: np.reshape([word() & last for _ in range(t.numel())], shape)  # noqa: E731
         return _fill(t, in_memory_order(t, draw), "random", 2)
     low, high = (0, last + 1 if a is ... else a) if b is ... else (a, b)
     low, high = number("random_", "from", low), number("random_", "to", high)
