@@ -7,6 +7,7 @@ import pytest
 from batch_cases import CASES, differences
 from levels import each_level, run_at
 from seq2seq_checks import DECODERS
+from sweep import sweep
 
 import qkv
 from qkv import models, nn
@@ -24,7 +25,7 @@ def _invariant():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+@sweep("name", CASES)
 def test_items_do_not_depend_on_their_batch(name, dtype):
     assert differences(CASES[name], dtype) == []
 

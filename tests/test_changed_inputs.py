@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import losses, nn
@@ -148,7 +149,7 @@ def changed(how, before, after):
 
 
 @pytest.mark.parametrize("how", ["array", "copy_", "view"])
-@pytest.mark.parametrize("case", CASES)
+@sweep("case", CASES)
 def test_a_changed_argument_does_no_harm(case, how):
     _, before, after = CASES[case]
     expected = gradient_of(case, before.copy())
@@ -161,7 +162,7 @@ def test_a_changed_argument_does_no_harm(case, how):
         np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("case", CASES)
+@sweep("case", CASES)
 def test_narrow_numbers_too(case):
     _, before, after = CASES[case]
     if before.dtype == bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -15,7 +16,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "coming_from.md").read_text(encodin
 NAMES = sorted(set(re.findall(r"\bqkv\.[\w.]*\w", PAGE)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@sweep("name", NAMES)
 def test_the_name_exists(name):
     assert functools.reduce(getattr, name.split(".")[1:], qkv) is not None
 

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import _core
@@ -60,7 +61,7 @@ def module_tests(module: object) -> list[doctest.DocTest]:
     return tests
 
 
-@pytest.mark.parametrize("name", MODULES)
+@sweep("name", MODULES)
 def test_module(name, tmp_path, monkeypatch):
     if name.startswith(PLOTS):
         pytest.importorskip("matplotlib")
@@ -70,7 +71,7 @@ def test_module(name, tmp_path, monkeypatch):
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@sweep("name", CLASSES)
 def test_class_of_the_core(name):
     kind = getattr(_core, name)
     tests = examples(kind, name, {})

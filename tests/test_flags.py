@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 import qkv.distributed
@@ -34,7 +35,7 @@ def flags() -> Iterator[tuple[str, Any, str]]:
 FLAGS = [pytest.param(function, name, id=path) for path, function, name in flags()]
 
 
-@pytest.mark.parametrize(("function", "name"), FLAGS)
+@sweep("function, name", FLAGS)
 def test_a_word_is_no_flag(function, name):
     """It counts as True, whatever it says."""
     for value, kind in (("no", "str"), ([False], "list"), (np.zeros(2, bool), "ndarray")):

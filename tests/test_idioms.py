@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import data, losses, masks, models, nn, optim
@@ -35,7 +36,7 @@ def scope():
     return names | modules | {"models": models, "array": array, "copy": copy, "pickle": pickle}
 
 
-@pytest.mark.parametrize("line", IDIOMS)
+@sweep("line", IDIOMS)
 def test_it_works_or_is_refused_in_words(line):
     names = scope()
     if "pd." in line:
@@ -97,7 +98,7 @@ HINTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "error", "text"), HINTS)
+@sweep("line, error, text", HINTS)
 def test_it_says_what_to_write(line, error, text):
     with pytest.raises(error, match=text):
         eval(line, scope())

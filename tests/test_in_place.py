@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -78,9 +79,7 @@ CHANGES = [add, subtract, multiply, divide, power]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(
-    "other", [2, 0.5, np.abs(X), np.abs(X[0]), np.float32(3), qkv.tensor(np.abs(X[:, :1]))]
-)
+@sweep("other", [2, 0.5, np.abs(X), np.abs(X[0]), np.float32(3), qkv.tensor(np.abs(X[:, :1]))])
 def test_a_plain_leaf_changes_in_place(change, other):
     x = np.abs(X) + 1
     t = qkv.tensor(x)

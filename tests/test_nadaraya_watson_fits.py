@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sweep import sweep
 from test_nadaraya_watson import sample
 from tolerances import TOLERANCES
 
@@ -18,7 +19,7 @@ FAR = np.array([[1.0, 1.0], [99.0, 0.0], [2.0, 3.0], [-50.0, 1.0]])
 @pytest.mark.parametrize("kernel", COMPACT)
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("degree", [0, 1])
+@sweep("degree", [0, 1])
 def test_out_of_reach_is_nan_with_one_warning(kernel, outputs, weighted, degree):
     X, y = sample()
     y = y if outputs == 1 else np.column_stack([y] * outputs)

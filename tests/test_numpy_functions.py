@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -147,7 +148,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@sweep("name", FUNCTIONS)
 def test_the_numbers_are_numpy_s_and_the_gradient_is_kept(name):
     function, *arrays = FUNCTIONS[name]
     expected = function(*arrays)
@@ -313,7 +314,7 @@ def test_writing_into_tensors():
 
 
 @pytest.mark.parametrize("x", [1e-8, -1e-8, 1e-3, 0.0, 0.4999, 0.5, 3.0, 30.0, -0.9999, -30.0])
-@pytest.mark.parametrize("name", ["expm1", "log1p", "sinh"])
+@sweep("name", ["expm1", "log1p", "sinh"])
 def test_digits_near_zero(name, x):
     if name == "log1p" and x <= -1:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -46,7 +47,7 @@ MOVING = {
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
-@pytest.mark.parametrize("name", MOVING)
+@sweep("name", MOVING)
 def test_what_moves_numbers_moves_them_as_numpy(name, dtype):
     numbers = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 99, (2, 3, 5)).astype(dtype)
     function = MOVING[name]

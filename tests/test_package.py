@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -45,7 +46,7 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize("name", TOP.split())
+@sweep("name", TOP.split())
 def test_public_name(name):
     assert name in qkv.__all__
     assert name in dir(qkv)

@@ -6,6 +6,7 @@ import importlib
 import inspect
 
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv._names import public_names
@@ -20,7 +21,7 @@ FUNCTIONS = sorted(name for name, thing in THINGS.items() if not inspect.isclass
 CLASSES = sorted(name for name, thing in THINGS.items() if inspect.isclass(thing))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@sweep("name", FUNCTIONS)
 def test_functions_are_pythons_and_documented(name):
     function = THINGS[name]
     assert (function.__doc__ or "").strip(), name

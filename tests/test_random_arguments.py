@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -84,8 +85,8 @@ def test_distributions():
     assert counts[2] / counts.sum() == pytest.approx(0.75, abs=0.012)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
+@sweep(
+    "call, error, text",
     [
         (lambda: qkv.manual_seed(1.5), TypeError, "seed must be an integer because .*; got float"),
         (lambda: qkv.Generator("1"), TypeError, "seed must be an integer because .*; got str"),

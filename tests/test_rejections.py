@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import nn
@@ -86,7 +87,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), CASES, ids=[message[:40] for _, message in CASES])
+@sweep("call, message", CASES)
 def test_the_message_names_argument_and_type(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(TypeError, match=re.escape(message)) as caught:
         call()

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import data, losses, models, nn, optim, training
@@ -73,7 +74,7 @@ TWINS = [pickled, copy.copy, copy.deepcopy]
 
 
 @pytest.mark.parametrize("twin", TWINS)
-@pytest.mark.parametrize("name", LAYERS)
+@sweep("name", LAYERS)
 def test_a_layer(name, twin):
     layer = LAYERS[name]()
     its = twin(layer)

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import data, look, models, nn
@@ -65,7 +66,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("name", RESULTS)
+@sweep("name", RESULTS)
 def test_results_are_copied(name, how):
     result = RESULTS[name]()
     again = COPIES[how](result)

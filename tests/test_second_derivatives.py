@@ -6,23 +6,24 @@ import numpy as np
 import pytest
 from operation_registry import ELEMENTWISE, FUSED, LAYOUT, LENS
 from second_checks import RNG, check_second, normal
+from sweep import sweep
 
 import qkv
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@sweep("name", ELEMENTWISE)
 def test_elementwise(name):
     f, *inputs = ELEMENTWISE[name]
     check_second(f, *inputs)
 
 
-@pytest.mark.parametrize("name", LAYOUT)
+@sweep("name", LAYOUT)
 def test_layout_reductions_and_products(name):
     f, *inputs = LAYOUT[name]
     check_second(f, *inputs)
 
 
-@pytest.mark.parametrize("name", FUSED)
+@sweep("name", FUSED)
 def test_fused(name):
     f, *inputs = FUSED[name]
     check_second(f, *inputs)
@@ -57,7 +58,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("kv_heads", [4, 2])
+@sweep("kv_heads", [4, 2])
 def test_attention(option, kv_heads):
     def f(q, k, v):
         qkv.manual_seed(3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fuzz.statements import core_methods
 from sharing import answer, answers, operands, shares
+from sweep import sweep
 
 import qkv
 from qkv import losses, nn
@@ -56,7 +57,7 @@ def special(name):
 
 
 @pytest.mark.parametrize("make", [qkv.tensor, np.array])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@sweep("name", FUNCTIONS)
 def test_no_function_shows_the_memory_of_an_argument(name, make):
     found = answers(FUNCTIONS[name], make)
     if not found and (arguments := special(name)) is not None:
@@ -66,7 +67,7 @@ def test_no_function_shows_the_memory_of_an_argument(name, make):
         assert not [call for call, shared in found.items() if shared]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@sweep("name", METHODS)
 def test_no_method_but_views_shows_the_memory_of_its_tensor(name):
     def call(t, *rest):
         member = getattr(type(t), name)
@@ -94,7 +95,7 @@ def numpy_functions():
     return {function.__name__: function for function in TABLE if function.__module__ == "numpy"}
 
 
-@pytest.mark.parametrize("name", numpy_functions())
+@sweep("name", numpy_functions())
 def test_functions_of_numpy_share_where_they_do_with_arrays(name):
     function = numpy_functions()[name]
     ours, theirs = answers(function, qkv.tensor), answers(function, np.array)

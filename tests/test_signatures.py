@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+from sweep import sweep
 from test_typing import CLASSES, LAYERS, STUB, functions
 
 import qkv
@@ -69,7 +70,7 @@ def without_spaces(text: Any) -> str:
     return re.sub(r"\s", "", str(text))
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@sweep("name", PUBLIC)
 def test_every_public_callable_shows_its_parameters(name):
     thing = PUBLIC[name]
     shown = [p for p in inspect.signature(thing).parameters if p not in ("args", "kwargs")]
@@ -125,7 +126,7 @@ def test_options_of_attention_have_the_types_and_defaults_of_the_function(functi
     assert "**options" not in inspect.getdoc(function)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@sweep("name", CLASSES)
 def test_signatures_are_those_of_the_stub(name):
     kind = getattr(_core, name)
     for method, nodes in functions(CLASSES[name].body).items():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
 from second_checks import check_second
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -23,7 +24,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 7.0, 1e-300, 1e300, np.inf, -np.inf,
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("name", ["min", "prod"])
+@sweep("name", ["min", "prod"])
 def test_reductions(name, axis, keepdims):
     expected = getattr(np, name)(X, axis=axis, keepdims=keepdims)
     result = getattr(qkv.tensor(X), name)(axis, keepdims)
@@ -35,7 +36,7 @@ def test_reductions(name, axis, keepdims):
 
 @pytest.mark.parametrize("axis", AXES[:-1])
 @pytest.mark.parametrize("ddof", [0, 1, 0.5])
-@pytest.mark.parametrize("name", SPREAD)
+@sweep("name", SPREAD)
 def test_spread(name, axis, ddof):
     for keepdims in (False, True):
         close(
@@ -105,7 +106,7 @@ def test_places_in_long_rows(n):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
-@pytest.mark.parametrize("axis", AXES)
+@sweep("axis", AXES)
 def test_truth(dtype, axis):
     x = RANDOM.random((5, 7, 19)) < 0.9
     for value in (x, ~x, np.ones_like(x), np.zeros_like(x)):

@@ -8,6 +8,7 @@ import operator
 import numpy as np
 import pytest
 from helpers import close
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -42,7 +43,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize(("first", "second"), SHAPES)
+@sweep("first, second", SHAPES)
 def test_operators_broadcast(name, first, second):
     f = OPERATORS[name]
     a, b = RANDOM.random(first) + 0.5, RANDOM.random(second) + 0.5
@@ -220,7 +221,7 @@ REDUCTIONS = {
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("name", REDUCTIONS)
+@sweep("name", REDUCTIONS)
 def test_reductions(name, axis, keepdims):
     expected = REDUCTIONS[name](X, axis=axis, keepdims=keepdims)
     result = getattr(qkv.tensor(X), name)(axis=axis, keepdims=keepdims)

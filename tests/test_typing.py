@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import _core, models
@@ -124,7 +125,7 @@ def test_the_stub_has_the_extension_s_names():
     assert stubbed == public
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@sweep("name", CLASSES)
 def test_a_class_has_the_extension_s_members(name):
     kind, stub = getattr(_core, name), CLASSES[name]
     added = {"__call__"} if "forward" in vars(kind) else set()
@@ -132,7 +133,7 @@ def test_a_class_has_the_extension_s_members(name):
     assert {ast.unparse(b) for b in stub.bases} == {b.__name__ for b in kind.__bases__} - {"pybind11_object"}
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@sweep("name", CLASSES)
 def test_a_class_has_the_extension_s_signatures(name):
     kind = getattr(_core, name)
     for method, stubs in functions(CLASSES[name].body).items():

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers import close
 from operation_registry import ELEMENTWISE, FUSED, LAYOUT
 from second_checks import normal
+from sweep import sweep
 
 import qkv
 from qkv import nn
@@ -204,12 +204,12 @@ def check(call: Callable[..., Any], arrays: dict[str, np.ndarray], name: str) ->
                 close(found, again.grad, dtype)
 
 
-@pytest.mark.parametrize(("case", "name"), [(case, name) for case in NAMED for name in NAMED[case][1]])
+@sweep("case, name", [(case, name) for case in NAMED for name in NAMED[case][1]])
 def test_a_view_of_a_tensor_is_taken_as_its_numbers(case, name):
     check(*NAMED[case], name)
 
 
-@pytest.mark.parametrize("case", REGISTERED)
+@sweep("case", REGISTERED)
 def test_registered_operations_take_views(case):
     call, arrays = REGISTERED[case]
     for name in arrays:

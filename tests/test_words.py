@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from sweep import sweep
 
 CPP = Path(__file__).parents[1] / "cpp"
 FOLDERS = ("core", "kernels", "autograd", "ops", "nn", "models", "bindings")
@@ -73,7 +73,7 @@ def is_loop(name: str) -> bool:
     return name.startswith(("core/", "kernels/", "ops/"))
 
 
-@pytest.mark.parametrize("word", INSTEAD)
+@sweep("word", INSTEAD)
 def test_identifiers_are_the_fields_words(word):
     found = {name for name, words in used().items() if word in words and (word not in LOOPS or is_loop(name))}
     assert found <= OTHERWISE.get(word, set()), INSTEAD[word]

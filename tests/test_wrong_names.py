@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sweep import sweep
 from test_signatures import PUBLIC
 
 import qkv
@@ -146,7 +147,7 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), ARGUMENTS, ids=[message[:60] for _, message in ARGUMENTS])
+@sweep("call, message", ARGUMENTS)
 def test_an_argument(call, message):
     with pytest.raises(TypeError) as caught:
         call()
@@ -271,7 +272,7 @@ def written_in_python() -> dict[str, Any]:
 FUNCTIONS = written_in_python()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@sweep("name", FUNCTIONS)
 def test_every_public_function_answers_in_our_words(name):
     function = FUNCTIONS[name]
     if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
@@ -280,7 +281,7 @@ def test_every_public_function_answers_in_our_words(name):
         function(wibble=1)
 
 
-@pytest.mark.parametrize("name", sorted(n for n, thing in PUBLIC.items() if inspect.isclass(thing)))
+@sweep("name", sorted(n for n, thing in PUBLIC.items() if inspect.isclass(thing)))
 def test_every_public_class_answers_in_our_words(name):
     if name in ("qkv.Tensor", "qkv.optim.Optimizer", "qkv.optim.ParameterGroup") or issubclass(
         PUBLIC[name], tuple

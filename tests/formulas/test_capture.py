@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 import qkv.torch as torch
@@ -138,7 +139,7 @@ FORMULAS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@sweep("name", FORMULAS)
 def test_arrays_are_found(name):
     q, k, v = cases.inputs()
     found = qkv.scaled_dot_product_attention(q, k, v, score_mod=FORMULAS[name])

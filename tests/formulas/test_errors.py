@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -153,7 +154,7 @@ SCORE_MODS = {
 }
 
 
-@pytest.mark.parametrize("name", SCORE_MODS)
+@sweep("name", SCORE_MODS)
 def test_score_mod(name):
     function, kind, text = SCORE_MODS[name]
     with pytest.raises(kind, match=text) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from second_checks import check_second
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -14,7 +15,7 @@ from .cases import MASKS, SCORES
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", SCORES)
+@sweep("name", SCORES)
 def test_scores(name, dtype):
     formula, names = SCORES[name]
     q, k, v = cases.inputs()
@@ -39,7 +40,7 @@ def test_masks(name):
         np.testing.assert_allclose(found, wanted, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", [n for n in SCORES if n not in ("identity", "constant")])
+@sweep("name", [n for n in SCORES if n not in ("identity", "constant")])
 def test_gradients_of_scores(name):
     formula, names = SCORES[name]
     given = cases.arrays()

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv._formulas.graph import Graph
@@ -54,7 +55,7 @@ def counted(allowed, size):
 
 
 @pytest.mark.parametrize("size", [(4, 4), (3, 5), (1, 1), (64, 64), (2, 7)])
-@pytest.mark.parametrize("name", MASKS)
+@sweep("name", MASKS)
 def test_blocks_are_never_wrong(name, size):
     allowed = np.broadcast_to(MASKS[name](*cases.indices()), (B, H, LQ, LK))
     found = np.broadcast_to(

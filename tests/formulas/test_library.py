@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import _formulas, scores
@@ -184,8 +185,8 @@ def test_disentangled():
     equal(shown(scores.disentangled(c2p, p2c, 4)), wanted)
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "text"),
+@sweep(
+    "make, kind, text",
     [
         (lambda: scores.alibi(0.5), ValueError, r"alibi: slopes must be \(H,\); got slopes \(\)"),
         (

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 import qkv.torch as torch
@@ -64,7 +65,7 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("name", MASKS)
+@sweep("name", MASKS)
 def test_masks_are_numpys(name):
     for dtype in DTYPES:
         np.testing.assert_array_equal(allowed(MASKS[name], dtype), by_numpy(MASKS[name]))

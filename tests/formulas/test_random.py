@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import reference
@@ -92,7 +93,7 @@ def check_random_attention(seed):
                 np.testing.assert_allclose(gradient, composed, 1e-8, 1e-8)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@sweep("seed", range(60))
 def test_random_attention_is_the_references(seed):
     check_random_attention(seed)
 

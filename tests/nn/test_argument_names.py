@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 from qkv import models, nn
 
@@ -68,9 +69,7 @@ WRONG = {
 WRONG["attn_mask"] += [np.ones((LQ, 11), "float32"), np.ones((LQ, LQ), int), np.ones((LQ, LK), int)]
 
 
-@pytest.mark.parametrize(
-    ("name", "argument"), [(name, a) for name, (_, takes) in CALLS.items() for a in takes.split()]
-)
+@sweep("name, argument", [(name, a) for name, (_, takes) in CALLS.items() for a in takes.split()])
 def test_the_argument_s_own_name(name, argument):
     call, _ = CALLS[name]
     kind = "attn_mask" if argument.endswith("attn_mask") else "valid_lens"

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import models, nn, optim, torch
@@ -58,7 +59,7 @@ def is_part(layer, name):
     return any(name in layer._entries(kind) for kind in ("parameter", "module", "buffer"))
 
 
-@pytest.mark.parametrize(("name", "option"), OPTIONS)
+@sweep("name, option", OPTIONS)
 def test_an_option_of_a_layer_is_refused_with_a_hint(name, option):
     layer = copy.deepcopy(LAYERS[name])
     if is_part(layer, option):

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from helpers import close
+from sweep import sweep
 
 import qkv
 from qkv import models, nn, optim
@@ -75,7 +76,7 @@ def written_out(layer, x, **call):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-@pytest.mark.parametrize("name", ATTENTIONS)
+@sweep("name", ATTENTIONS)
 def test_an_attention_stands_in_for_self_attn(name, call):
     attention = ATTENTIONS[name]()
     layer = nn.TransformerEncoderLayer(M, 2, 11, 0.0, attention=attention).to("float64")

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -52,7 +53,7 @@ def test_special_numbers_survive():
 
 
 @pytest.mark.parametrize("rows", MORE_ROWS)
-@pytest.mark.parametrize("sizes", [(1, 1), (7, 5), (64, 64), (131, 67), (384, 150), (1031, 70)])
+@sweep("sizes", [(1, 1), (7, 5), (64, 64), (131, 67), (384, 150), (1031, 70)])
 def test_products_are_those_of_the_rounded_weights(rows, sizes):
     qkv.manual_seed(rows)
     layer = qkv.nn.Linear(*sizes).to("bfloat16")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from containers import CONTAINERS, WITHOUT_PARTS, made, values
 from helpers import close
+from sweep import sweep
 
 import qkv
 from qkv import models, nn
@@ -87,7 +88,7 @@ def dtype(request):
     return request.param
 
 
-@pytest.mark.parametrize(("name", "path"), PARTS)
+@sweep("name, path", PARTS)
 def test_a_part_that_changes_nothing_is_called_and_changes_nothing(name, path, mode, dtype):
     module, calls = made(name, dtype, mode)
     expected = results(module, calls)
@@ -110,7 +111,7 @@ def strided(y: Any) -> Any:
     return y if y is None else qkv.concatenate([y, y], axis=-1)[..., : y.shape[-1]]
 
 
-@pytest.mark.parametrize(("name", "path"), PARTS)
+@sweep("name, path", PARTS)
 def test_a_part_may_give_views(name, path):
     module, calls = made(name, "float64", "train")
     expected = results(module, calls)
@@ -151,7 +152,7 @@ def with_the_change(part: nn.Module, dtype: str) -> nn.Module | None:
     return other
 
 
-@pytest.mark.parametrize(("name", "path"), PARTS)
+@sweep("name, path", PARTS)
 def test_a_part_that_changes_its_result_counts(name, path, mode, dtype):
     module, calls = made(name, dtype, mode)
     before = results(module, calls)

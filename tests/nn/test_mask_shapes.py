@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import nn
@@ -65,7 +66,7 @@ def calls(name, batch):
 
 @pytest.mark.parametrize("boolean", [True, False])
 @pytest.mark.parametrize("batch", [True, False])
-@pytest.mark.parametrize("name", LAYERS)
+@sweep("name", LAYERS)
 def test_wrong_sizes(name, batch, boolean):
     for argument, call in calls(name, batch):
         if argument == "dropout_keep" and not boolean:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers import close
 from layer_checks import randomised
+from sweep import sweep
 
 import qkv
 from qkv import models, nn
@@ -87,7 +88,7 @@ def test_encoder_calls_its_layers(mode, dtype, call):
         close(a, b, dtype)
 
 
-@pytest.mark.parametrize("call", DECODER_CALLS)
+@sweep("call", DECODER_CALLS)
 def test_decoder_calls_its_layers(mode, dtype, call):
     decoder = mode(nn.TransformerDecoder(DecoderLayer(M, 2, F, 0.0), 2).to(dtype))
     y = x = X.astype(dtype)
@@ -112,7 +113,7 @@ def test_layers_of_one_argument_are_called_without_keywords():
 
 
 @pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("call", ENCODER_CALLS)
+@sweep("call", ENCODER_CALLS)
 def test_encoder_layer_calls_its_attention(mode, dtype, call, first):
     layer = nn.TransformerEncoderLayer(M, 2, F, 0.0, norm_first=first)
     layer.self_attn = Heads(M, 2)
@@ -132,7 +133,7 @@ def test_encoder_layer_calls_its_attention(mode, dtype, call, first):
 
 
 @pytest.mark.parametrize("name", ["self_attn", "multihead_attn"])
-@pytest.mark.parametrize("call", DECODER_CALLS)
+@sweep("call", DECODER_CALLS)
 def test_decoder_layer_calls_its_attention(mode, dtype, call, name):
     layer = nn.TransformerDecoderLayer(M, 2, F, 0.0)
     setattr(layer, name, Heads(M, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import close
+from sweep import sweep
 
 import qkv
 from qkv import models, nn
@@ -59,7 +60,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize(("make", "name", "call"), PLACES)
+@sweep("make, name, call", PLACES)
 def test_what_is_no_tensor_is_refused(make, name, call, wrong):
     module = make()
     kind = type(getattr(module, name)).__name__

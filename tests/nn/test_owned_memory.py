@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from containers import CONTAINERS, made
+from sweep import sweep
 
 import qkv
 from qkv import _core, models, nn
@@ -51,7 +52,7 @@ def test_a_view_is_noticed():
 
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("mode", ["eval", "train"])
-@pytest.mark.parametrize("name", CONTAINERS)
+@sweep("name", CONTAINERS)
 def test_results_and_weights_of_all_modules(name, mode, recorded):
     module, calls = made(name, "float32", mode)
     for call in calls:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
 from levels import each_level, run_at
+from sweep import sweep
 
 import qkv
 from qkv import nn, optim
@@ -42,7 +43,7 @@ def expected(layer, x):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+@sweep("rows, inputs, outputs", SIZES)
 def test_values(rows, inputs, outputs, bias, dtype):
     layer = layer_of(inputs, outputs, dtype, bias)
     x = RNG.standard_normal((rows, inputs)).astype(dtype)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import nn
@@ -171,7 +172,7 @@ VALUES = pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf], ids=str)
 
 
 @VALUES
-@pytest.mark.parametrize("name", SELF)
+@sweep("name", SELF)
 def test_padded_rows_of_x_reach_no_gradient(name, value):
     make, call = SELF[name]
     check(make, call, [draw(B, L, M)], 0, value, REAL)
@@ -179,7 +180,7 @@ def test_padded_rows_of_x_reach_no_gradient(name, value):
 
 @VALUES
 @pytest.mark.parametrize("queries", [1, LQ])
-@pytest.mark.parametrize("name", CROSS)
+@sweep("name", CROSS)
 def test_padded_rows_of_keys_and_values_reach_no_gradient(name, queries, value):
     make, call = CROSS[name]
     if "boolean" in name and queries == 1:

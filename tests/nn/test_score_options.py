@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from helpers import close
+from sweep import sweep
 
 import qkv
 from qkv import nn
@@ -119,7 +120,7 @@ def test_decoding_with_a_cache(name, causal):
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", OPTIONS)
+@sweep("name", OPTIONS)
 def test_layers_and_stacks(name, kind, first, norm):
     options = OPTIONS[name]
     layer = drawn(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import close
 from layer_checks import check_layer, randomised, state
+from sweep import sweep
 
 import qkv
 from qkv import nn, reference
@@ -55,7 +56,7 @@ def without_bias(options):
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("call", CALLS)
+@sweep("call", CALLS)
 def test_encoder_layer(option, call):
     layer = encoder_layer(**OPTIONS[option])
     y, w = reference.transformer_encoder_layer(
@@ -71,7 +72,7 @@ def test_encoder_layer(option, call):
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("call", CALLS)
+@sweep("call", CALLS)
 def test_decoder_layer(option, call):
     layer = decoder_layer(**OPTIONS[option])
     for other in ({}, {"memory_valid_lens": [3, 6]}, {"memory_attn_mask": RNG.random((LQ, LK)) < 0.7}):

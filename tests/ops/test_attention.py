@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import close, gradients, same_bits_for_any_threads
+from sweep import sweep
 
 import qkv
 from qkv import reference
@@ -77,7 +78,7 @@ def compare(arrays, options, dtype="float64"):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", OPTIONS)
+@sweep("name", OPTIONS)
 def test_each_option_alone_changes_the_result_as_the_reference_says(name, dtype):
     changed = compare((Q, K, V), OPTIONS[name], dtype)[0]
     plain = attention(*(a.astype(dtype) for a in (Q, K, V)))
@@ -140,7 +141,7 @@ def random_case(seed):
 
 # Of few keys, lengths can happen to be zeros and ones.
 @pytest.mark.filterwarnings("ignore:scaled_dot_product_attention. valid_lens counts keys")
-@pytest.mark.parametrize("seed", range(150))
+@sweep("seed", range(150))
 def test_random_mixtures_of_options(seed):
     arrays, options = random_case(seed)
     compare(arrays, options, "float64")
@@ -153,7 +154,7 @@ def test_random_mixtures_of_options(seed):
             np.testing.assert_allclose(a, e, 1e-4, 2e-5)
 
 
-@pytest.mark.parametrize("seed", range(0, 150, 3))
+@sweep("seed", range(0, 150, 3))
 def test_gradients_of_random_mixtures(seed):
     arrays, options = random_case(seed)
     if arrays[0].shape[-2] * arrays[1].shape[-2] > 3000:

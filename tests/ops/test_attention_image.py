@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
+from sweep import sweep
 
 import qkv
 from qkv import look, nn
@@ -62,7 +63,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("reduce", ["max", "mean"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", OPTIONS)
+@sweep("name", OPTIONS)
 def test_pixels_are_what_they_say(name, dtype, reduce):
     q, k = numbers(B, H, 307, D, dtype=dtype), numbers(B, H, 211, D, seed=1, dtype=dtype)
     options = OPTIONS[name]

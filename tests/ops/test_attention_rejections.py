@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -89,7 +90,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "text"), VALUES)
+@sweep("options, text", VALUES)
 def test_values(options, text):
     with pytest.raises(ValueError, match=OP + text):
         qkv.scaled_dot_product_attention(Q, K, V, **options)

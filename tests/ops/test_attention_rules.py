@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import close
 from levels import each_level, run_at
+from sweep import sweep
 
 import qkv
 from qkv.distributed.ring import Layout, Reach
@@ -105,7 +106,7 @@ def test_fast_kernels_step_aside_for_an_option_that_they_do_not_know(struct, tmp
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("window", [(-1, -1), (0, 0), (3, 1), (-1, 2), (4, FAR), (FAR, FAR)])
-@pytest.mark.parametrize("offset", [0, -5, 4, FAR])
+@sweep("offset", [0, -5, 4, FAR])
 def test_ranks_exchange_the_keys_that_some_query_sees(causal, window, offset):
     ranks, queries, keys, longest = 3, 12, 17, 14
     reach = Reach((causal, *window), (offset, offset), longest, False)

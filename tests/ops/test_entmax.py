@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import reference
@@ -13,7 +14,7 @@ ALPHAS = (1.01, 1.2, 1.5, 1.9, 2.0, 3.0)
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("shape", [(1,), (2,), (7,), (5, 301), (3, 4, 33)])
-@pytest.mark.parametrize("strength", [1e-4, 1.0, 30.0, 1e4])
+@sweep("strength", [1e-4, 1.0, 30.0, 1e4])
 def test_it_is_its_formula(alpha, shape, strength):
     x = strength * RNG.standard_normal(shape)
     for axis in range(-1, len(shape) - 1):

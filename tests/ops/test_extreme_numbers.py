@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv import nn, optim
@@ -126,7 +127,7 @@ LARGE = np.float32(3.4e38)
 
 @pytest.mark.parametrize("queries", [1, 3, 20])
 @pytest.mark.parametrize("keys", [2, 13, 200, 1300])
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"return_weights": True}], ids=str)
+@sweep("options", [{}, {"is_causal": True}, {"return_weights": True}])
 def test_an_average_of_large_values_is_finite(queries, keys, options):
     q, k = np.zeros((2, queries, 5), np.float32), np.zeros((2, keys, 5), np.float32)
     v = np.full((2, keys, 7), LARGE)

@@ -32,6 +32,7 @@ from formula_nodes import AllPairs, Nodes, blocks_of
 from helpers import close, same_bits_for_any_threads
 from levels import each_level, run_at
 from second_checks import check_second
+from sweep import sweep
 
 import qkv
 from qkv import _core
@@ -142,7 +143,7 @@ def compare(queries: int, keys: int, score: Score | None, mask: Score | None = N
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize(("queries", "keys"), [(37, 151), (2, 67), (131, 17)])
+@sweep("queries, keys", [(37, 151), (2, 67), (131, 17)])
 def test_scores_and_gradients(score: Score, queries: int, keys: int):
     compare(queries, keys, score)
 
@@ -189,7 +190,7 @@ def test_float32(score: Score):
 
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("score", [None, alibi, trained_cap, graph_distances])
+@sweep("score", [None, alibi, trained_cap, graph_distances])
 def test_masks(score: Score | None, mask: Score, blocks: bool):
     compare(157, 263, score, mask, blocks=blocks)
 
@@ -225,8 +226,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize(
-    ("score", "mask"),
+@sweep(
+    "score, mask",
     [(trained_cap, documents), (capped_sum, None), (half_excluded, neighbours), (pair_bias, past)],
 )
 def test_beside_options(option: str, score: Score, mask: Score | None):

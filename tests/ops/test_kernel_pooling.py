@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sweep import sweep
 from tolerances import TOLERANCES
 
 import qkv
@@ -31,7 +32,7 @@ def batch(seed=0, dtype="float64"):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("lens", [None, [7, 0], "per query"])
-@pytest.mark.parametrize("kernel", [*KERNELS, cauchy])
+@sweep("kernel", [*KERNELS, cauchy])
 def test_equals_the_reference(kernel, lens, dtype):
     lens = np.arange(B * Lq).reshape(B, Lq) if lens == "per query" else lens
     arrays = batch(dtype=dtype)

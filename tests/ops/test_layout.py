@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from levels import each_level, run_at
+from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -68,7 +69,7 @@ INDICES = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@sweep("index", INDICES)
 def test_indices_as_in_numpy(index, dtype):
     x = numbers((5, 7, 3), dtype)
     y = qkv.tensor(x)[index].numpy()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 from qkv.reference import linear_attention as expected
@@ -41,7 +42,7 @@ def both(rule, made, dtype="float64", **options):
 
 @pytest.mark.parametrize(("rule", "per_feature"), KINDS)
 @pytest.mark.parametrize("T", [1, 7, 8, 9, 31, 32, 33, 100])
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 2e-5)])
+@sweep("dtype, tolerance", [("float64", 1e-12), ("float32", 2e-5)])
 def test_it_is_the_recurrence(rule, per_feature, T, dtype, tolerance):
     for shared, chunk_size, strength in ((1, 64, 0.1), (3, 10, 1.0), (2, 1, 5.0)):
         made = inputs(rule, T=T, shared=shared, per_feature=per_feature, strength=strength)

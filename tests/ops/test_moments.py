@@ -7,6 +7,7 @@ import pytest
 from helpers import same_bits_for_any_threads
 from levels import each_level, run_at
 from second_checks import check_second
+from sweep import sweep
 
 import qkv
 import qkv.torch as torch
@@ -21,7 +22,7 @@ def scaled(dtype):
 
 
 @pytest.mark.parametrize(("dtype", "size"), scaled("float32") + scaled("float64"))
-@pytest.mark.parametrize("shape", [(11,), (1031,), (7, 5), (5, 70001)])
+@sweep("shape", [(11,), (1031,), (7, 5), (5, 70001)])
 def test_every_size(dtype, size, shape):
     unit = RNG.standard_normal(shape) + 0.5
     x = (unit * size).astype(dtype)

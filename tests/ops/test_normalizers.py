@@ -7,6 +7,7 @@ import pytest
 from helpers import close, gradients, same_bits_for_any_threads
 from levels import each_level, run_at
 from second_checks import check_second
+from sweep import sweep
 
 import qkv
 from qkv import reference
@@ -49,7 +50,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@sweep("normalizer", NORMALIZERS)
 def test_options(normalizer, name, dtype):
     arrays = [x.astype(dtype) for x in (Q, K, V)]
     given = {**OPTIONS[name], "normalizer": normalizer}
@@ -98,7 +99,7 @@ GRADIENTS["far fill"] = {"masked_value": -1e9, "attn_mask": BOOLEAN[:, :, :7] & 
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-@pytest.mark.parametrize("normalizer", NORMALIZERS)
+@sweep("normalizer", NORMALIZERS)
 def test_gradients(normalizer, name):
     given = {**GRADIENTS[name], "normalizer": normalizer}
     arrays = Q[:, :, :7], K, V

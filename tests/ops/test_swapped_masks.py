@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sweep import sweep
 
 import qkv
 
@@ -152,7 +153,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", CALLS)
+@sweep("name", CALLS)
 def test_a_view_of_zeros_and_ones_warns(name, view):
     show = VIEWS[view]
     the_warning(lambda: CALLS[name](mask=show(zeros_and_ones)), FLOAT)

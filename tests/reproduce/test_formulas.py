@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from sweep import sweep
 
 from qkv.reproduce import registry
 
@@ -14,9 +15,7 @@ from qkv.reproduce.site.formulas import mathml
 from qkv.reproduce.site.prose import Headings, reader
 
 
-@pytest.mark.parametrize(
-    "path", sorted(registry.find_notebooks().glob("*.ipynb")), ids=lambda path: path.stem
-)
+@sweep("path", sorted(registry.find_notebooks().glob("*.ipynb")))
 def test_every_formula_of_the_notebooks(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     for source in ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"):

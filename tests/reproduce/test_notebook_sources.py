@@ -5,6 +5,7 @@ import importlib.util
 import json
 
 import pytest
+from sweep import sweep
 
 from qkv.reproduce import check, registry, report
 
@@ -61,7 +62,7 @@ def test_constants_are_found():
         assert len(constants(source)) == 1
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@sweep("path", NOTEBOOKS)
 def test_what_was_found_is_not_written_down(path):
     assert [text for source in code(path) for text in constants(source)] == []
 
