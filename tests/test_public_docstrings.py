@@ -10,6 +10,7 @@ from sweep import sweep
 
 import qkv
 from qkv._names import public_names
+from qkv._operations import OPERATIONS
 
 THINGS = {
     f"{path}.{name}": getattr(importlib.import_module(path), name)
@@ -29,6 +30,16 @@ def test_functions_are_pythons_and_documented(name):
         return
     assert inspect.isfunction(function), name
     assert inspect.getfullargspec(function) is not None
+
+
+@pytest.mark.parametrize("name", sorted(name for name in OPERATIONS if name in qkv.__all__))
+def test_operations_have_the_parameters_of_their_rows(name):
+    function, row = getattr(qkv, name), OPERATIONS[name]
+    shown = [part.partition("=")[0] for part in row.parameters.split(", ")]
+    assert list(inspect.signature(function).parameters)[: len(shown)] == shown
+    assert inspect.getsource(function).startswith(f"def {name}(")
+    for section in ("Parameters", "Returns", "Examples"):
+        assert f"\n{section}\n" in inspect.getdoc(function)
 
 
 def test_classes_and_their_methods_are_documented():

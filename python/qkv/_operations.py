@@ -78,12 +78,19 @@ _TABLE = """
   tan      tan    tan      -  Tan      small     Tangent of an angle in radians
   sinh     sinh   sinh     -  Sinh     any       Hyperbolic sine
   cosh     cosh   cosh     -  Cosh     any       Hyperbolic cosine
-  tanh     tanh   tanh     -  Tanh     any       Hyperbolic tangent
-  sigmoid  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``
+  tanh     tanh   tanh     -  Tanh     any       Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``
+  sigmoid  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``, without overflow and with all digits near 0
   erf      -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
+  relu     -      -        -  -        any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
+  gelu     -      -        -  -        any       ``x Phi(x)``, Phi the standard normal distribution function
+  silu     -      -        -  -        any       ``x / (1 + exp(-x))``, also called swish
 (x) -> own
   abs       absolute  abs,absolute  abs  Abs  any  Absolute value; its gradient at 0 is 0
   negative  negative  neg,negative  neg  Neg  any  ``-x``
+(x, low=None, high=None) -> own
+  clip  -  -  -  -  any  Numbers below ``low`` become ``low``, above ``high`` ``high``; these get no gradient
+(condition, a, b) -> common
+  where  -  -  -  -  any  ``a`` where the condition holds, ``b`` elsewhere; all three broadcast
 (x) -> own
   floor  -  floor  -  Floor  any  The next whole number below
   ceil   -  ceil   -  Ceil   any  The next whole number above
@@ -128,8 +135,8 @@ _TABLE = """
   softmax      -  softmax      -  Softmax     any  ``exp(x)`` divided by its sum along an axis
   log_softmax  -  log_softmax  -  LogSoftmax  any  Logarithm of the softmax
 (tensors, axis=0) -> joined
-  concatenate  -  cat,concat,concatenate  -  Cat    any  Join Tensors along an axis that they have
-  stack        -  stack                   -  Stack  any  Join Tensors of equal shape along a new axis
+  concatenate  -  cat,concat,concatenate  -  Cat    any  Joined along an axis that they have
+  stack        -  stack                   -  Stack  any  Joined along a new axis, of equal shapes
 """
 
 

@@ -5,23 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
+from ._docstrings import complete
 
 
 def relu(x: Any) -> Any:
-    """``max(x, 0)``; the derivative at 0 is 0.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable. NaN stays NaN.
-
-    Examples
-    --------
+    """
     >>> qkv.relu([-1.0, 2.0])
     array([0., 2.], dtype=float32)
 
@@ -33,19 +21,11 @@ def relu(x: Any) -> Any:
 
 
 def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
-    """``x Phi(x)``, Phi the distribution function of the standard normal distribution.
-
+    """
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     approximate : "none" or "tanh"
         "tanh" is ``x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))``, which GPT-2 and some BERT models use.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable.
 
     Raises
     ------
@@ -65,20 +45,7 @@ def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``, within -1 and 1; differentiable.
-
-    Examples
-    --------
+    """
     >>> qkv.tanh([0.0, 100.0])
     array([0., 1.], dtype=float32)
     """
@@ -86,20 +53,7 @@ def tanh(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """``1 / (1 + exp(-x))``, without overflow and with all digits of tiny results.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``, within 0 and 1; differentiable.
-
-    Examples
-    --------
+    """
     >>> qkv.sigmoid([-1000.0, 0.0])
     array([0. , 0.5], dtype=float32)
     """
@@ -107,20 +61,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def silu(x: Any) -> Any:
-    """``x / (1 + exp(-x))``, also called swish.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable.
-
-    Examples
-    --------
+    """
     >>> qkv.silu([0.0, 1.0]).round(4)
     array([0.    , 0.7311], dtype=float32)
 
@@ -137,15 +78,8 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     negative_slope : float
         The slope below 0.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable.
 
     Raises
     ------
@@ -169,15 +103,8 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     alpha : float
         What it approaches, negated, far below 0.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable.
 
     Raises
     ------
@@ -203,15 +130,8 @@ def softplus(x: Any, beta: float = 1.0) -> Any:
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     beta : float
         How sharply it turns at 0.
-
-    Returns
-    -------
-    ndarray or Tensor
-        In the shape of ``x``; differentiable.
 
     Raises
     ------
@@ -228,3 +148,6 @@ def softplus(x: Any, beta: float = 1.0) -> Any:
     Dugas et al., "Incorporating second-order functional knowledge for better option pricing", 2000.
     """
     return _core.softplus(x, beta)
+
+
+complete(__name__)

@@ -9,24 +9,20 @@ import numpy as np
 
 from . import _core
 from ._core import Tensor
+from ._docstrings import complete
 from ._errors import integer_of, shown
 
 __all__ = ["concatenate", "pad", "split", "stack"]
 
 
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
-    """Join arrays along an axis that they have.
-
+    """
     Parameters
     ----------
     tensors : list or tuple of array_like or Tensor
         Equal shapes except along ``axis``.
     axis : int
         Where to join.
-
-    Returns
-    -------
-    ndarray or Tensor
 
     Raises
     ------
@@ -42,17 +38,12 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
-    """Join arrays of equal shape along a new axis.
-
+    """
     Parameters
     ----------
     tensors : list or tuple of array_like or Tensor
     axis : int
         Where the new axis stands in the result.
-
-    Returns
-    -------
-    ndarray or Tensor
 
     Raises
     ------
@@ -179,3 +170,6 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
     a = x if isinstance(x, Tensor) else _core.as_numpy(x, "split", "x")
     return cut("split", a, indices_or_sections, integer_of("split", "axis", axis), True)
+
+
+complete(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
+from ._docstrings import complete
 
 __all__ = ["cumprod", "cumsum", "logsumexp", "normalize"]
 
@@ -14,12 +15,8 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     axis : int or tuple of int, optional
         None means all of them.
-    keepdims : bool
-        Keep the reduced axes with size 1.
 
     Returns
     -------
@@ -48,11 +45,6 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     ndarray or Tensor
         In the shape of ``x``, or one axis with all its numbers; differentiable.
 
-    Raises
-    ------
-    ValueError
-        If ``x`` has no such axis.
-
     Examples
     --------
     >>> qkv.cumsum([[1, 2, 3], [4, 5, 6]], axis=1)
@@ -77,11 +69,6 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     ndarray or Tensor
         In the shape of ``x``, or one axis with all its numbers; differentiable.
 
-    Raises
-    ------
-    ValueError
-        If ``x`` has no such axis.
-
     Examples
     --------
     >>> qkv.cumprod([[1, 2, 3], [4, 5, 6]], axis=1)
@@ -96,8 +83,6 @@ def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, e
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape.
     p : float
         The order of the norm ``(sum |x|^p)^(1/p)``; 1, 2 and inf are the usual ones.
     axis : int or tuple of int, optional
@@ -122,3 +107,6 @@ def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, e
     array([0.6, 0.8], dtype=float32)
     """
     return _core.normalize(x, p, axis, eps)
+
+
+complete(__name__)

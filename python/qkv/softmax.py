@@ -5,30 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
+from ._docstrings import complete
 
 
 def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``exp(x / temperature)``, divided by its sum along an axis.
-
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape with at least one axis.
-    axis : int
-        The axis whose entries sum to 1 in the result.
-    temperature : float
-        Above 0. Small ones sharpen the distribution, large ones flatten it.
 
     Returns
     -------
     ndarray or Tensor
         In the shape of ``x``; differentiable. This is the plain formula: a row of ``-inf`` becomes NaN.
         :func:`masked_softmax` gives zeros there.
-
-    Raises
-    ------
-    ValueError
-        If ``axis`` is no axis of ``x``, or ``temperature`` is not above 0.
 
     Examples
     --------
@@ -45,24 +32,10 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
 def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``x / temperature - logsumexp(x / temperature)`` along an axis: the logarithm of the softmax.
 
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape with at least one axis.
-    axis : int
-        The axis along which the exponentials of the result sum to 1.
-    temperature : float
-        Above 0.
-
     Returns
     -------
     ndarray or Tensor
         In the shape of ``x``; differentiable. Finite where the softmax itself has already become 0.
-
-    Raises
-    ------
-    ValueError
-        If ``axis`` is no axis of ``x``, or ``temperature`` is not above 0.
 
     Examples
     --------
@@ -75,23 +48,11 @@ def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
 def sparsemax(x: Any, axis: int = -1) -> Any:
     """``max(x - tau, 0)`` with the ``tau`` that makes the sum along an axis 1: the weights that are nearest to ``x``.
 
-    Parameters
-    ----------
-    x : array_like or Tensor
-        Any shape with at least one axis.
-    axis : int
-        The axis whose entries sum to 1 in the result.
-
     Returns
     -------
     ndarray or Tensor
         In the shape of ``x``; differentiable. Entries far enough below the largest are exactly 0. A row without a
         finite largest entry becomes NaN, as in :func:`softmax`.
-
-    Raises
-    ------
-    ValueError
-        If ``axis`` is no axis of ``x``.
 
     Examples
     --------
@@ -110,12 +71,8 @@ def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
 
     Parameters
     ----------
-    x : array_like or Tensor
-        Any shape with at least one axis.
     alpha : float
         At least 1: the softmax. 2 is :func:`sparsemax`; the larger, the more entries are 0.
-    axis : int
-        The axis whose entries sum to 1 in the result.
 
     Returns
     -------
@@ -211,3 +168,6 @@ def softmax_jacobian(x: Any) -> Any:
            [-0.25,  0.25]], dtype=float32)
     """
     return _core.softmax_jacobian(x)
+
+
+complete(__name__)

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _core
 from ._core import Tensor
+from ._docstrings import complete
 from ._errors import shown
 
 __all__ = ["argsort", "sort", "take_along_axis", "topk"]
@@ -22,18 +23,11 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
         Any shape and dtype. NaN is larger than every number.
     axis : int, optional
         Along which axis; None flattens ``x``.
-    descending : bool
-        The largest first.
 
     Returns
     -------
     ndarray or Tensor of int64
         ``x[argsort(x)]`` is sorted for one axis; see :func:`take_along_axis` for more.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` has no such axis.
 
     Examples
     --------
@@ -66,18 +60,11 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
         Any shape and dtype. NaN is larger than every number.
     axis : int, optional
         Along which axis; None flattens ``x``.
-    descending : bool
-        The largest first.
 
     Returns
     -------
     ndarray or Tensor
         In the shape of ``x``; differentiable: the gradient goes to where the numbers came from.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` has no such axis.
 
     Examples
     --------
@@ -97,8 +84,6 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, 
         Any shape and dtype. NaN is larger than every number.
     k : int
         How many.
-    axis : int
-        Along which axis.
     largest : bool
         False gives the smallest, the smallest first.
 
@@ -152,3 +137,6 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
            [3]])
     """
     return _core.take_along_axis(x, indices, axis)
+
+
+complete(__name__)
