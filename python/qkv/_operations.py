@@ -43,6 +43,7 @@ class Operation(NamedTuple):
     operator: str = ""  # of classes of Tensors, without underscores
     gradient: str = ""  # what the operation is called where PyTorch prints grad_fn
     samples: tuple[str, ...] = ("any",)
+    traced: bool = False  # score_mod and mask_mod compute it for pairs, too
 
     @property
     def compute(self) -> Any:
@@ -61,63 +62,62 @@ class Operation(NamedTuple):
         return ", ".join(SPELLINGS.get(name, name) + equal + default for name, equal, default in parts)
 
 
-# A line for each: name, NumPy's, PyTorch's names, an operator or .method that computes it, gradient, samples, formula;
-# under their parameters and the rule for the dtype.
+# A line for each: name (with a + if formulas know it), NumPy's, PyTorch's names, an operator or .method that computes
+# it, gradient, samples, formula; under their parameters and the rule for the dtype.
 _TABLE = """
 (x) -> floats
-  exp      exp    exp      -  Exp      any       Exponential ``e^x``
-  exp2     exp2   exp2     -  Exp2     any       Power of two ``2^x``
-  expm1    expm1  expm1    -  Expm1    any       ``e^x - 1``, with its digits near 0
-  log      log    log      -  Log      positive  Natural logarithm; -inf at 0, NaN below
-  log1p    log1p  log1p    -  Log1P    positive  ``log(1 + x)``, with its digits near 0
-  log2     log2   log2     -  Log2     positive  Logarithm to base 2
-  log10    log10  log10    -  Log10    positive  Logarithm to base 10
-  sqrt     sqrt   sqrt     -  Sqrt     positive  Square root; NaN below 0
-  sin      sin    sin      -  Sin      any       Sine of an angle in radians
-  cos      cos    cos      -  Cos      any       Cosine of an angle in radians
-  tan      tan    tan      -  Tan      small     Tangent of an angle in radians
-  sinh     sinh   sinh     -  Sinh     any       Hyperbolic sine
-  cosh     cosh   cosh     -  Cosh     any       Hyperbolic cosine
-  tanh     tanh   tanh     -  Tanh     any       Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``
-  sigmoid  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``, without overflow and with all digits near 0
-  erf      -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
-  relu     -      -        -  -        any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
-  gelu     -      -        -  -        any       ``x Phi(x)``, Phi the standard normal distribution function
-  silu     -      -        -  -        any       ``x / (1 + exp(-x))``, also called swish
+  exp+      exp    exp      -  Exp      any       Exponential ``e^x``
+  exp2+     exp2   exp2     -  Exp2     any       Power of two ``2^x``
+  expm1     expm1  expm1    -  Expm1    any       ``e^x - 1``, with its digits near 0
+  log+      log    log      -  Log      positive  Natural logarithm; -inf at 0, NaN below
+  log1p     log1p  log1p    -  Log1P    positive  ``log(1 + x)``, with its digits near 0
+  log2      log2   log2     -  Log2     positive  Logarithm to base 2
+  log10     log10  log10    -  Log10    positive  Logarithm to base 10
+  sqrt+     sqrt   sqrt     -  Sqrt     positive  Square root; NaN below 0
+  sin+      sin    sin      -  Sin      any       Sine of an angle in radians
+  cos+      cos    cos      -  Cos      any       Cosine of an angle in radians
+  tan       tan    tan      -  Tan      small     Tangent of an angle in radians
+  sinh      sinh   sinh     -  Sinh     any       Hyperbolic sine
+  cosh      cosh   cosh     -  Cosh     any       Hyperbolic cosine
+  tanh+     tanh   tanh     -  Tanh     any       Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``
+  sigmoid+  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``, without overflow and with all digits near 0
+  erf       -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
+  relu+     -      -        -  -        any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
+  gelu      -      -        -  -        any       ``x Phi(x)``, Phi the standard normal distribution function
+  silu      -      -        -  -        any       ``x / (1 + exp(-x))``, also called swish
 (x) -> own
-  abs       absolute  abs,absolute  abs  Abs  any  Absolute value; its gradient at 0 is 0
-  negative  negative  neg,negative  neg  Neg  any  ``-x``
+  abs+       absolute  abs,absolute  abs  Abs    any  Absolute value; its gradient at 0 is 0
+  negative+  negative  neg,negative  neg  Neg    any  ``-x``
+  floor+     -         floor         -    Floor  any  The next whole number below
+  ceil       -         ceil          -    Ceil   any  The next whole number above
+  trunc      -         trunc         -    Trunc  any  Without what follows the point
 (x, low=None, high=None) -> own
-  clip  -  -  -  -  any  Numbers below ``low`` become ``low``, above ``high`` ``high``; these get no gradient
+  clip+  -  -  -  -  any  Numbers below ``low`` become ``low``, above ``high`` ``high``; these get no gradient
 (condition, a, b) -> common
-  where  -  -  -  -  any  ``a`` where the condition holds, ``b`` elsewhere; all three broadcast
-(x) -> own
-  floor  -  floor  -  Floor  any  The next whole number below
-  ceil   -  ceil   -  Ceil   any  The next whole number above
-  trunc  -  trunc  -  Trunc  any  Without what follows the point
+  where+  -  -  -  -  any  ``a`` where the condition holds, ``b`` elsewhere; all three broadcast
 (a, b) -> common
-  add           add           add           add       Add        any,positive  ``a + b``
-  subtract      subtract      sub,subtract  sub       Sub        any,positive  ``a - b``
-  multiply      multiply      mul,multiply  mul       Mul        any,positive  ``a * b``
-  power         power         pow           pow       Pow        positive      ``a`` to the power ``b``
-  remainder     remainder     remainder     mod       Remainder  any,positive  ``a % b``, with the sign of ``b``
-  fmod          fmod          fmod          -         Fmod       any,positive  ``a % b``, with the sign of ``a``
-  floor_divide  floor_divide  floor_divide  floordiv  -          any,positive  ``a // b``; backward is refused
-  maximum       maximum       maximum       -         Maximum    any,positive  The larger; equals share the gradient
-  minimum       minimum       minimum       -         Minimum    any,positive  The smaller; equals share the gradient
+  add+           add           add           add       Add        any,positive  ``a + b``
+  subtract+      subtract      sub,subtract  sub       Sub        any,positive  ``a - b``
+  multiply+      multiply      mul,multiply  mul       Mul        any,positive  ``a * b``
+  power+         power         pow           pow       Pow        positive      ``a`` to the power ``b``
+  remainder+     remainder     remainder     mod       Remainder  any,positive  ``a % b``, with the sign of ``b``
+  fmod           fmod          fmod          -         Fmod       any,positive  ``a % b``, with the sign of ``a``
+  floor_divide+  floor_divide  floor_divide  floordiv  -          any,positive  ``a // b``; backward is refused
+  maximum+       maximum       maximum       -         Maximum    any,positive  The larger; equals share the gradient
+  minimum+       minimum       minimum       -         Minimum    any,positive  The smaller; equals share the gradient
 (a, b) -> quotient
-  divide  divide  div,divide,true_divide  truediv  Div  any,positive  ``a / b``
+  divide+  divide  div,divide,true_divide  truediv  Div  any,positive  ``a / b``
 (a, b) -> bits
-  bitwise_and  bitwise_and  bitwise_and  and  -  any,positive  Of booleans, or bit by bit of integers
-  bitwise_or   bitwise_or   bitwise_or   or   -  any,positive  Of booleans, or bit by bit of integers
-  bitwise_xor  bitwise_xor  bitwise_xor  xor  -  any,positive  Of booleans, or bit by bit of integers
+  bitwise_and+  bitwise_and  bitwise_and  and  -  any,positive  Of booleans, or bit by bit of integers
+  bitwise_or+   bitwise_or   bitwise_or   or   -  any,positive  Of booleans, or bit by bit of integers
+  bitwise_xor+  bitwise_xor  bitwise_xor  xor  -  any,positive  Of booleans, or bit by bit of integers
 (a, b) -> truth
-  equal          equal          eq  eq  -  any,positive  ``a == b``
-  not_equal      not_equal      ne  ne  -  any,positive  ``a != b``
-  less           less           lt  lt  -  any,positive  ``a < b``
-  less_equal     less_equal     le  le  -  any,positive  ``a <= b``
-  greater        greater        gt  gt  -  any,positive  ``a > b``
-  greater_equal  greater_equal  ge  ge  -  any,positive  ``a >= b``
+  equal+          equal          eq  eq  -  any,positive  ``a == b``
+  not_equal+      not_equal      ne  ne  -  any,positive  ``a != b``
+  less+           less           lt  lt  -  any,positive  ``a < b``
+  less_equal+     less_equal     le  le  -  any,positive  ``a <= b``
+  greater+        greater        gt  gt  -  any,positive  ``a > b``
+  greater_equal+  greater_equal  ge  ge  -  any,positive  ``a >= b``
 (x, axis=None, keepdims=False) -> total
   sum   -  sum   .sum   Sum   any  Sum over axes, or of everything
   prod  -  prod  .prod  Prod  any  Product along an axis, or of everything
@@ -152,8 +152,9 @@ def _read(table: str) -> dict[str, Operation]:
         operator = "" if core.startswith(".") else core
         core = f"__{operator}__" if operator else core[1:]
         words, tried = torch.replace(",", " "), tuple(samples.split(","))
+        name, traced = name.rstrip("+"), name.endswith("+")
         found[name] = Operation(
-            name, formula, parameters, dtype, core, numpy, words, operator, gradient, tried
+            name, formula, parameters, dtype, core, numpy, words, operator, gradient, tried, traced
         )
     return found
 

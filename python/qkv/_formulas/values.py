@@ -13,7 +13,7 @@ from .canonical import applied, to_boolean, to_float, to_integer
 from .errors import FormulaError
 from .graph import Graph
 from .nodes import Node
-from .operations import SPELLINGS
+from .operations import ROWS, SPELLINGS
 
 _FLOATS = {"float": "float64", "double": "float64", "float64": "float64", "float32": "float32"}
 _INTEGERS = frozenset(("int", "long", "int32", "int64"))
@@ -292,13 +292,16 @@ def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
 
 
 def _count(op: str) -> int:
-    return {"where": 3, "rsub": 2, "sigmoid": 1, "relu": 1}.get(op) or int(getattr(np, op).nin)
+    return (
+        ROWS[op].parameters.count(",") + 1 if op in ROWS else 2 if op == "rsub" else int(getattr(np, op).nin)
+    )
 
 
-_OF_TWO = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
-for _name in f"{_OF_TWO} lt le gt ge eq ne".split():
-    setattr(Symbol, f"__{_name}__", lambda self, x, op=SPELLINGS[_name]: _do(op, self, x))
-for _name in _OF_TWO.split():
-    setattr(Symbol, f"__r{_name}__", lambda self, x, op=SPELLINGS[_name]: _do(op, x, self))
-for _name in ("neg", "abs", "invert"):
-    setattr(Symbol, f"__{_name}__", lambda self, op=SPELLINGS[_name]: _do(op, self))
+_OPERATORS = {row.operator: op for op, row in ROWS.items()}
+_OPERATORS |= {name: SPELLINGS[name] for name in ("invert", "lshift", "rshift")}
+for _name, _op in _OPERATORS.items():
+    if _name in ("neg", "abs", "invert"):
+        setattr(Symbol, f"__{_name}__", lambda self, op=_op: _do(op, self))
+    elif _name:
+        setattr(Symbol, f"__{_name}__", lambda self, x, op=_op: _do(op, self, x))
+        setattr(Symbol, f"__r{_name}__", lambda self, x, op=_op: _do(op, x, self))
