@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ._operations import BITS, OPERATIONS, Operation
+
 _WRITTEN = {
-    "add": "t + u",
     "add_": "t += u",
-    "amax": "t.max(axis)",
-    "amin": "t.min(axis)",
     "bmm dot matmul mm mv": "t @ u",
     "bool": 't.astype("bool")',
     "byte int long": 't.astype("int64")',
@@ -20,42 +19,32 @@ _WRITTEN = {
     "data": "t.detach()",
     "detach_": "t = t.detach()",
     "dim": "t.ndim",
-    "div": "t / u",
     "div_": "t /= u",
     "double": 't.astype("float64")',
     "element_size": "t.dtype.itemsize",
-    "eq": "t == u",
     "expand": "t.broadcast_to(shape)",
     "expand_as": "t.broadcast_to(u.shape)",
     "fill_": "t[...] = value",
     "flip": "t[::-1], or np.flip(t, axis)",
     "float": 't.astype("float32")',
     "gather": "qkv.take_along_axis(t, indices, axis)",
-    "ge": "t >= u",
     "grad_fn": "t.is_leaf",
-    "gt": "t > u",
     "half": "np.asarray(t, np.float16)",
     "index_select": "t[indices], or t[:, indices]",
     "isfinite": "np.isfinite(t)",
     "isinf": "np.isinf(t)",
     "isnan": "np.isnan(t)",
-    "le": "t <= u",
-    "log_softmax": "qkv.log_softmax(t, axis)",
     "logical_and": "t & u",
     "logical_not": "~t",
     "logical_or": "t | u",
     "logsumexp": "qkv.logsumexp(t, axis)",
-    "lt": "t < u",
     "masked_fill": "qkv.where(mask, value, t)",
     "masked_fill_": "t[mask] = value",
     "masked_select": "t[mask]",
     "median": "np.median(t)",
     "moveaxis movedim": "np.moveaxis(t, source, destination)",
-    "mul": "t * u",
     "mul_": "t *= u",
     "narrow": "t[start:stop]",
-    "ne": "t != u",
-    "neg": "-t",
     "nelement numel": "t.size",
     "new_ones": "qkv.ones(size)",
     "new_tensor": "qkv.tensor(data)",
@@ -63,7 +52,6 @@ _WRITTEN = {
     "nonzero": "np.nonzero(t)",
     "norm": "np.linalg.norm(t)",
     "permute": "t.transpose(axes)",
-    "pow": "t ** u",
     "relu_": "t[...] = qkv.relu(t)",
     "repeat_interleave": "t.repeat(times, axis=axis)",
     "requires_grad_": "t.requires_grad = True",
@@ -72,11 +60,9 @@ _WRITTEN = {
     "roll": "np.roll(t, shift, axis)",
     "round": "np.round(t.numpy())",
     "select": "t[index]",
-    "softmax": "qkv.softmax(t, axis)",
     "sort": "qkv.sort(t, axis)",
     "split": "qkv.split(t, places)",
     "square": "t ** 2",
-    "sub": "t - u",
     "sub_": "t -= u",
     "t": "t.T",
     "take": "t.reshape(-1)[indices]",
@@ -92,4 +78,16 @@ _WRITTEN = {
     "where": "qkv.where(condition, t, u)",
     "zero_": "t[...] = 0",
 }
-METHODS: dict[str, str] = {name: text for names, text in _WRITTEN.items() for name in names.split()}
+
+
+def _of_row(row: Operation) -> str:
+    """What is written for a method that an operator, a function or a method of another name computes."""
+    if row.operator and row.dtype != BITS and row.formula.startswith(("``a ", "``-")):
+        return row.formula.split("``")[1].translate({ord("a"): "t", ord("b"): "u", ord("x"): "t"})
+    if row.core and row.core != row.name and not row.operator:
+        return f"t.{row.core}(axis)"
+    return f"qkv.{row.name}(t, axis)" if row.parameters == "x, axis" else ""
+
+
+METHODS = {word: text for row in OPERATIONS.values() if (text := _of_row(row)) for word in row.torch.split()}
+METHODS |= {name: text for names, text in _WRITTEN.items() for name in names.split()}

@@ -99,7 +99,7 @@ _TABLE = """
   add+           add           add           add       Add        any,positive  ``a + b``
   subtract+      subtract      sub,subtract  sub       Sub        any,positive  ``a - b``
   multiply+      multiply      mul,multiply  mul       Mul        any,positive  ``a * b``
-  power+         power         pow           pow       Pow        positive      ``a`` to the power ``b``
+  power+         power         pow           pow       Pow        positive      ``a ** b``
   remainder+     remainder     remainder     mod       Remainder  any,positive  ``a % b``, with the sign of ``b``
   fmod           fmod          fmod          -         Fmod       any,positive  ``a % b``, with the sign of ``a``
   floor_divide+  floor_divide  floor_divide  floordiv  -          any,positive  ``a // b``; backward is refused
@@ -108,9 +108,9 @@ _TABLE = """
 (a, b) -> quotient
   divide+  divide  div,divide,true_divide  truediv  Div  any,positive  ``a / b``
 (a, b) -> bits
-  bitwise_and+  bitwise_and  bitwise_and  and  -  any,positive  Of booleans, or bit by bit of integers
-  bitwise_or+   bitwise_or   bitwise_or   or   -  any,positive  Of booleans, or bit by bit of integers
-  bitwise_xor+  bitwise_xor  bitwise_xor  xor  -  any,positive  Of booleans, or bit by bit of integers
+  bitwise_and+  bitwise_and  bitwise_and  and  -  any,positive  ``a & b`` of booleans, or bit by bit of integers
+  bitwise_or+   bitwise_or   bitwise_or   or   -  any,positive  ``a | b`` of booleans, or bit by bit of integers
+  bitwise_xor+  bitwise_xor  bitwise_xor  xor  -  any,positive  ``a ^ b`` of booleans, or bit by bit of integers
 (a, b) -> truth
   equal+          equal          eq  eq  -  any,positive  ``a == b``
   not_equal+      not_equal      ne  ne  -  any,positive  ``a != b``

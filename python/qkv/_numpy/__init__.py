@@ -16,12 +16,13 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._operations import OPERATIONS
 
 # Those that the Tensor's operators answer (cpp/bindings/tensor/operators.cpp) unless they come with options.
-_NAMES = (
-    "add subtract multiply true_divide power floor_divide remainder divmod matmul bitwise_and bitwise_or bitwise_xor "
-    "invert equal not_equal less less_equal greater greater_equal"
-)
+OPERATORS = {np.divmod, np.matmul, np.invert}
+OPERATORS |= {
+    getattr(np, row.numpy) for row in OPERATIONS.values() if row.operator and row.parameters == "a, b"
+}
 _UFUNCS = "isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not"
 _FUNCTIONS = """
 all allclose any argmax argmin argpartition argsort argwhere array2string array_equal array_equiv array_repr array_str
@@ -39,7 +40,6 @@ _ADVICE = {
     "histogram": "write qkv.one_hot(np.digitize(a, bins) - 1, n).T @ weights, or",
     "linspace": "write start + (stop - start) * np.linspace(0, 1, num), or",
 }
-OPERATORS = {getattr(np, name) for name in _NAMES.split()}
 _UFUNCS_WITHOUT_GRADIENT = {getattr(np, name) for name in _UFUNCS.split()}
 _FUNCTIONS_WITHOUT_GRADIENT = {getattr(np, name) for name in _FUNCTIONS.split()}
 _WRITERS = {getattr(np, name) for name in _WRITE.split()}
