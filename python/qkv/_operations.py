@@ -82,9 +82,9 @@ _TABLE = """
   tanh+     tanh   tanh     -  Tanh     any       Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``
   sigmoid+  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``, without overflow and with all digits near 0
   erf       -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
-  relu+     -      -        -  -        any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
-  gelu      -      -        -  -        any       ``x Phi(x)``, Phi the standard normal distribution function
-  silu      -      -        -  -        any       ``x / (1 + exp(-x))``, also called swish
+  relu+     -      -        -  Relu     any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
+  gelu      -      -        -  Gelu     any       ``x Phi(x)``, Phi the standard normal distribution function
+  silu      -      -        -  Silu     any       ``x / (1 + exp(-x))``, also called swish
 (x) -> own
   abs+       absolute  abs,absolute  abs  Abs    any  Absolute value; its gradient at 0 is 0
   negative+  negative  neg,negative  neg  Neg    any  ``-x``
@@ -92,9 +92,9 @@ _TABLE = """
   ceil       -         ceil          -    Ceil   any  The next whole number above
   trunc      -         trunc         -    Trunc  any  Without what follows the point
 (x, low=None, high=None) -> own
-  clip+  -  -  -  -  any  Numbers below ``low`` become ``low``, above ``high`` ``high``; these get no gradient
+  clip+  -  -  -  Clamp  any  Numbers below ``low`` become ``low``, above ``high`` ``high``; these get no gradient
 (condition, a, b) -> common
-  where+  -  -  -  -  any  ``a`` where the condition holds, ``b`` elsewhere; all three broadcast
+  where+  -  -  -  Where  any  ``a`` where the condition holds, ``b`` elsewhere; all three broadcast
 (a, b) -> common
   add+           add           add           add       Add        any,positive  ``a + b``
   subtract+      subtract      sub,subtract  sub       Sub        any,positive  ``a - b``
