@@ -14,7 +14,7 @@ from sweep import sweep
 import qkv
 import qkv.distributed
 from qkv import training
-from qkv._public import public_modules
+from qkv._public import _only_calls_the_core, public_modules
 
 
 def flags() -> Iterator[tuple[str, Any, str]]:
@@ -72,6 +72,40 @@ def test_by_position_and_by_a_made_up_name():
         qkv.random.multinomial([1.0], 1, "no")
     with pytest.raises(TypeError, match=re.escape("Batches: shuffle must be True or False; got str")):
         qkv.data.Batches([1], batch_size=1, **{"".join(["shuf", "fle"]): "no"})
+
+
+X, ROWS = np.ones((1, 2, 3)), np.ones((2, 1, 2, 3))
+PASSED_ON = {
+    "additive_attention": (X, X, X, X[0, 0]),
+    "linear_attention": (ROWS, ROWS, ROWS),
+    "scaled_dot_product_attention": (X, X, X),
+    "tensor": (X,),
+    "logsumexp": (X,),
+    "topk": (X, 1),
+    "kl_div": (X, X),
+}
+
+
+def test_flags_that_the_core_checks_are_refused_in_the_same_words():
+    """Where a function only calls the core, Python looks at no flag before the call."""
+    found = {
+        name: function
+        for module in public_modules()
+        for name, function in vars(__import__(module, fromlist=["*"])).items()
+        if hasattr(function, "__wrapped__") and _only_calls_the_core(inspect.unwrap(function))
+    }
+    flags = {
+        name: [p.name for p in inspect.signature(f).parameters.values() if p.annotation == "bool"]
+        for name, f in found.items()
+    }
+    assert {name for name, known in flags.items() if known} == set(PASSED_ON)
+    for name, args in PASSED_ON.items():
+        for flag in flags[name]:
+            for value, kind in (("no", "str"), ([False], "list"), (np.zeros(2, bool), "ndarray")):
+                words = rf"^{name}: {flag} must be True or False; got {kind}$"
+                with pytest.raises(TypeError, match=words):
+                    found[name](*args, **{flag: value})
+            found[name](*args, **{flag: np.False_})
 
 
 def test_an_order_that_there_is_not():

@@ -51,27 +51,33 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
 def explained(function: FunctionType) -> Any:
     """Give the function; what is wrong with its arguments is put into words when a call has failed.
 
-    Parameters that its annotations call bool must be True or False.
+    Parameters that its annotations call bool must be True or False. Where the body uses them by their truth, any
+    other value would be answered in silence, so these calls look at the class of each flag that is given.
     """
-    flags = [
-        name
-        for name, kind in function.__annotations__.items()
-        if kind in ("bool", "bool | None") and name != "return"
-    ]
     code = function.__code__
-    places = [
-        (code.co_varnames.index(name), name) for name in flags if name in code.co_varnames[: code.co_argcount]
-    ]
+    kinds = function.__annotations__.items()
+    flags = [name for name, kind in kinds if kind in ("bool", "bool | None") and name != "return"]
+    by_place = code.co_varnames[: code.co_argcount]
+    places = [(by_place.index(name), name) for name in flags if name in by_place]
     first = min(places, default=(code.co_argcount, ""))[0]
 
-    if not flags:
+    def refuse(args: tuple[Any, ...], options: dict[str, Any], error: TypeError) -> NoReturn:
+        """Raise the error in words if no line of the function was reached, else as it is."""
+        if error.__traceback__.tb_next is not None:  # type: ignore[union-attr]
+            raise error
+        for name, value in [*zip(by_place, args, strict=False), *options.items()]:
+            if name in flags:
+                _check_flag(function, name, value)
+        raise TypeError(refusal(function, args, tuple(options)) or str(error)) from None
+
+    if not flags or _only_calls_the_core(function):
 
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             try:
                 return function(*args, **options)
             except TypeError as error:
-                _refuse(function, args, options, error)
+                refuse(args, options, error)
 
         return call
 
@@ -88,18 +94,15 @@ def explained(function: FunctionType) -> Any:
         try:
             return function(*args, **options)
         except TypeError as error:
-            _refuse(function, args, options, error)
+            refuse(args, options, error)
 
     return call_with_flags
 
 
-def _refuse(
-    function: FunctionType, args: tuple[Any, ...], options: dict[str, Any], error: TypeError
-) -> NoReturn:
-    """Raise the error in words if no line of the function was reached, else as it is."""
-    if error.__traceback__.tb_next is not None:  # type: ignore[union-attr]
-        raise error
-    raise TypeError(refusal(function, args, tuple(options)) or str(error)) from None
+def _only_calls_the_core(function: FunctionType) -> bool:
+    """Whether the body is one call of a function of the core, whose own check of flags has the same words."""
+    names = function.__code__.co_names
+    return len(names) == 2 and names[0] == "_core" and hasattr(_core, names[1])
 
 
 def _check_flag(function: FunctionType, name: str, value: Any) -> None:

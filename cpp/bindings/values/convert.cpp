@@ -112,6 +112,7 @@ py::object object_of(const Tensor& tensor) {
 }
 
 std::optional<bool> flag_or_none(py::handle value) {
+  if (const Tensor t = tensor_or_undefined(value); t.defined() && t.requires_grad()) return {};
   try {
     return value.cast<bool>();
   } catch (const py::cast_error&) {

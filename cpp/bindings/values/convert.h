@@ -18,7 +18,8 @@ namespace qkv::bindings {
 
 py::module_ numpy();
 bool is_tensor(py::handle value);
-// True, False, NumPy's booleans and numbers, as pybind11 converts them; nothing for other values.
+// True, False, NumPy's booleans and numbers, as pybind11 converts them; nothing for other values, nor for a Tensor that
+// records, whose gradient would be lost.
 std::optional<bool> flag_or_none(py::handle value);
 // Whether a value is a whole number, of which Python's conversion cuts nothing off: not a Tensor or array of floats.
 bool is_whole(PyObject* value);
