@@ -169,6 +169,18 @@ def time_over(side: str, other: str, limit: float) -> Goal:
     )
 
 
+def within(side: str, other: str, microseconds: float, share: float) -> Goal:
+    """Time of one side over what it may take: so many microseconds, or that share of another's time if it is more."""
+
+    def figure(times: Times, case: Case) -> list[float]:
+        theirs = times.get(other, [0.0] * len(times.get(side, ())))
+        allowed = [max(microseconds / 1e6, share * time) for time in theirs]
+        return [own / most for own, most in zip(times.get(side, ()), allowed, strict=True)]
+
+    label = f"{side}'s time over {microseconds:g} us" + (f" or {share:g} times {other}'s" if share else "")
+    return Goal(label, 1.0, figure, at_least=False)
+
+
 def cost(limit: float | None) -> Goal:
     """Time of qkv over that of the side "plain", per product that is needed."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from machine import peer
 from measure import kept_memory
-from registry import Case, Goal, Skip, agree, normal, row, time_over, value
+from registry import Case, Goal, Skip, agree, normal, row, time_over, value, within
 
 import qkv
 import qkv.torch
@@ -19,6 +19,7 @@ SMALL, LARGE, SQUARE = (7, 11), (61, 1031), (31, 31)
 SHAPES = [(1000,), (256, 256), (1000, 1000)]
 THIN = time_over("qkv.torch", "qkv", 2.0)
 NEAR = time_over("qkv.torch", "PyTorch", 1.5)
+FEW = [within(side, "PyTorch", 3.0, 2.0) for side in ("qkv", "qkv.torch")]
 DEEP = 1000  # nodes
 
 
@@ -119,31 +120,76 @@ def einsum(module: Any, tensor: Any) -> Callable[[], Any]:
     return lambda: module.einsum("bik,bjk->bij", a, b)
 
 
+def same(f: Callable[[Any], Any], shape: tuple[int, ...] = SMALL) -> Operation:
+    """Give a row of what is written alike with every Tensor."""
+    return unary(lambda module, a: f(a), shape)
+
+
+def attention(module: Any, tensor: Any) -> Callable[[], Any]:
+    q, k, v = (tensor(normal(1, 2, 3, 5, seed=i)) for i in range(3))
+    if module is qkv:
+        return lambda: qkv.scaled_dot_product_attention(q, k, v)
+    return lambda: module.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def linear(module: Any, tensor: Any) -> Callable[[], Any]:
+    x, w, b = tensor(normal(*SMALL)), tensor(normal(5, 11, seed=1)), tensor(normal(5, seed=2))
+    if module is qkv:
+        return lambda: qkv._core.linear(x, w, b)
+    return lambda: module.nn.functional.linear(x, w, b)
+
+
+def masked(module: Any, tensor: Any) -> Callable[[], Any]:
+    a, mask = tensor(normal(*SMALL)), tensor(normal(*SMALL, seed=1) > 0)
+    return lambda: qkv.where(mask, 0.0, a) if module is qkv else a.masked_fill(mask, 0.0)
+
+
+# Those that the core, qkv.torch and PyTorch write alike, and those that they do not.
+ALIKE: dict[str, Callable[[Any], Any]] = {
+    "a + 2": lambda a: a + 2,
+    "2 - a": lambda a: 2 - a,
+    "a / 3": lambda a: a / 3,
+    "-a": lambda a: -a,
+    "a > 0": lambda a: a > 0,
+    "a ** 2": lambda a: a**2,
+    "a[0]": lambda a: a[0],
+    "slice": lambda a: a[1:3],
+    "a[:, 1]": lambda a: a[:, 1],
+    "a.T": lambda a: a.T,
+    "reshape": lambda a: a.reshape(11, 7),
+    "unsqueeze": lambda a: a.unsqueeze(1),
+    "sum": lambda a: a.sum(),
+    "sum of an axis": lambda a: a.sum(1),
+    "mean of an axis": lambda a: a.mean(1),
+    "argmax": lambda a: a.argmax(1),
+    "cumsum": lambda a: a.cumsum(1),
+    "detach": lambda a: a.detach(),
+}
+UNALIKE: dict[str, Operation] = {
+    "a + b": binary(lambda a, b: a + b),
+    "a + b, recorded": binary(lambda a, b: a + b, records=True),
+    "a * b, recorded": binary(lambda a, b: a * b, records=True),
+    "a += b": in_place,
+    "exp": unary(lambda module, a: module.exp(a)),
+    "relu": unary(lambda module, a: module.relu(a)),
+    "transpose": unary(lambda module, a: a.transpose() if module is qkv else a.transpose(0, 1), SQUARE),
+    "permute": unary(lambda module, a: a.transpose(1, 0) if module is qkv else a.permute(1, 0)),
+    "max of an axis": unary(lambda module, a: a.max(1)),
+    "softmax": unary(lambda module, a: module.softmax(a, -1)),
+    "var": unary(lambda module, a: a.var(1) if module is not qkv else a.var(1, ddof=1)),
+    "concatenate": unary(lambda module, a: qkv.concatenate([a, a]) if module is qkv else module.cat([a, a])),
+    "stack": unary(lambda module, a: module.stack([a, a])),
+    "where": unary(lambda module, a: module.where(a > 0, a, 0.0)),
+    "clamp": unary(lambda module, a: module.clip(a, -1.0, 1.0)),
+    "tril": unary(lambda module, a: np.tril(a) if module is qkv else module.tril(a), SQUARE),
+    "zeros": unary(lambda module, a: qkv.tensor(np.zeros(SMALL)) if module is qkv else module.zeros(SMALL)),
+    "masked_fill": masked,
+    "linear": linear,
+}
 OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
-    "a + b": (binary(lambda a, b: a + b), [THIN]),
-    "a + b, recorded": (binary(lambda a, b: a + b, records=True), [THIN]),
-    "a * b, recorded": (binary(lambda a, b: a * b, records=True), [THIN]),
-    "a += b": (in_place, [THIN]),
-    "exp": (unary(lambda module, a: module.exp(a)), [THIN]),
-    "slice": (unary(lambda module, a: a[1:3]), [THIN]),
-    "transpose": (
-        unary(lambda module, a: a.transpose() if module is qkv else a.transpose(0, 1), SQUARE),
-        [THIN],
-    ),
-    "reshape": (unary(lambda module, a: a.reshape(11, 7)), [THIN]),
-    "sum": (unary(lambda module, a: a.sum()), [THIN]),
-    "sum of an axis": (unary(lambda module, a: a.sum(1)), [THIN]),
-    "max of an axis": (unary(lambda module, a: a.max(1)), [THIN]),
-    "softmax": (unary(lambda module, a: module.softmax(a, -1)), [THIN]),
-    "argmax": (unary(lambda module, a: a.argmax(1)), [THIN]),
-    "var": (unary(lambda module, a: a.var(1) if module is not qkv else a.var(1, ddof=1)), [THIN]),
-    "cumsum": (unary(lambda module, a: a.cumsum(1)), [THIN]),
-    "concatenate": (
-        unary(lambda module, a: qkv.concatenate([a, a]) if module is qkv else module.cat([a, a])),
-        [THIN],
-    ),
-    "where": (unary(lambda module, a: module.where(a > 0, a, 0.0)), [THIN]),
-    "clamp": (unary(lambda module, a: module.clip(a, -1.0, 1.0)), [THIN]),
+    **{name: (same(f), FEW) for name, f in ALIKE.items()},
+    **{name: (operation, FEW) for name, operation in UNALIKE.items()},
+    "attention of three": (attention, [within("qkv", "PyTorch", 1.7, 0.0), FEW[1]]),
     "matmul": (unary(lambda module, a: a @ a, SQUARE), [THIN]),
     "einsum": (einsum, [NEAR]),
     "sort": (order(LARGE), [NEAR]),
