@@ -123,7 +123,7 @@ LAYOUT = {
     "broadcast_to": (lambda a: a.broadcast_to(2, 3, 5) * (a * a).swapaxes(0, 1).transpose(1, 0), A),
     "repeat": (lambda a: (a * a).repeat(2, axis=1) * a.repeat(2, axis=1), A),
     "pad": (lambda a: qkv.pad(a * a, 1) ** 2, A),
-    "triangles": (lambda a: qkv.tril(a * a) + qkv.triu(a * a * a, 1), A),
+    "triangles": (lambda a: np.tril(a * a) + np.triu(a * a * a, 1), A),
     "cumsum": (lambda a: (a * a).cumsum(1) * qkv.cumsum(a, 0), A),
     "cumprod": (lambda a: qkv.cumprod(a * a, 1) * qkv.cumprod(a, 0), A),
     "cumprod of zeros": (lambda a, b: qkv.cumprod(a * (np.abs(A) > 0.5), 1) * b, A, B),

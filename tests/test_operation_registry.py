@@ -147,7 +147,6 @@ WITHOUT_IN_PYTHON = {
     "backward detach": "of the graph itself",
     "NadarayaWatson Generator Tensor tensor grad jacobian no_grad no_attention_record": "no operations",
     "manual_seed bernoulli normal rand randint randn randperm uniform": "random numbers",
-    "zeros ones full eye arange linspace zeros_like ones_like full_like": "constants",
     "alibi_slopes relative_rotation rotary_tables sinusoidal_positions": "tables",
     "attention_image": "a picture, without gradients",
     "cached_bytes config empty_cache get_batch_invariant get_num_threads set_batch_invariant "

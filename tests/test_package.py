@@ -32,7 +32,7 @@ INSIDE = {
         Module Parameter Linear Embedding LayerNorm RMSNorm Dropout ReLU GELU Tanh Sequential ModuleList Attention
         DotProductAttention AdditiveAttention SelfAttention MultiHeadAttention KVCache PositionalEncoding
         PositionWiseFFN AddNorm TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder
-        no_attention_record init
+        init
     """,
     "nn.init": "xavier_uniform xavier_normal kaiming_uniform normal uniform",
     "masks": "lengths padding causal window attention",

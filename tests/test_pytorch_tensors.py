@@ -51,8 +51,6 @@ CALLS = {
     "topk": ("x", lambda: qkv.topk(TAPED, 1)),
     "pad": ("x", lambda: qkv.pad(TAPED, 1)),
     "einsum": ("operands", lambda: qkv.einsum("ij->j", TAPED)),
-    "zeros_like": ("x", lambda: qkv.zeros_like(TAPED)),
-    "full": ("fill_value", lambda: qkv.full((2, 3), TAPED)),
     "mse": ("predictions", lambda: qkv.losses.mse(TAPED, X)),
     "kl_div": ("targets", lambda: qkv.losses.kl_div(X, TAPED)),
     "scaled_dot_product_attention": (

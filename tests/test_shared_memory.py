@@ -20,7 +20,7 @@ __iter__ numpy __array__ __copy__ split"""
 CHANGES = "copy_ __setitem__ __delitem__ backward"
 # Public functions that take no Tensor, or give none.
 NONE = """tensor NadarayaWatson Generator Tensor no_grad no_attention_record manual_seed bernoulli normal rand randint
-randn randperm uniform zeros ones full eye arange linspace alibi_slopes relative_rotation sinusoidal_positions
+randn randperm uniform alibi_slopes relative_rotation sinusoidal_positions
 cached_bytes config empty_cache get_batch_invariant get_num_threads set_batch_invariant set_num_threads show_config
 grad jacobian"""
 # Methods that give no Tensor.

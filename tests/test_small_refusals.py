@@ -157,9 +157,10 @@ def test_split_says_what_its_places_must_be():
             call()
 
 
-def test_linspace_names_its_own_argument():
-    with pytest.raises(ValueError, match=r"^linspace: num must be at least 0; got -1$"):
-        qkv.linspace(0, 1, -1)
+def test_a_number_has_no_axis_to_normalize():
+    words = r"^normalize: axis must be None because a number has no axes; got axis -1$"
+    with pytest.raises(ValueError, match=words):
+        qkv.normalize(3.0)
 
 
 def test_clipping_of_an_exhausted_iterator_warns():

@@ -61,8 +61,6 @@ SECTIONS = {
         "products",
         "reductions",
         "sorting",
-        "triangles",
-        "array_creation",
     ),
     "Positions": ("positions",),
     "Random numbers": ("random", "Generator"),

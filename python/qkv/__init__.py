@@ -46,7 +46,6 @@ except ImportError as error:
 
 from . import _callbacks as _callbacks
 from . import (
-    array_creation,
     elementwise,
     interop,
     joining,
@@ -55,13 +54,11 @@ from . import (
     random,
     reductions,
     sorting,
-    triangles,
 )
 from ._core import Tensor
 from ._public import publish as _publish
 from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
 from .additive import additive_attention
-from .array_creation import *  # noqa: F403
 from .attention import scaled_dot_product_attention
 from .attention_image import attention_image
 from .config import (
@@ -79,14 +76,13 @@ from .gradients import grad, jacobian, no_grad, tensor
 from .joining import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
 from .linear_attention import linear_attention
-from .nn import no_attention_record
+from .nn.record import no_attention_record
 from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
 from .products import *  # noqa: F403
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
 from .reductions import *  # noqa: F403
 from .softmax import entmax, log_softmax, masked_softmax, softmax, softmax_jacobian, sparsemax
 from .sorting import *  # noqa: F403
-from .triangles import *  # noqa: F403
 
 __version__: str = _core.config()["version"]
 
@@ -159,8 +155,7 @@ __all__ = [
     "training",
     "uniform",
 ]
-__all__ += array_creation.__all__ + elementwise.__all__ + joining.__all__ + products.__all__
-__all__ += reductions.__all__ + sorting.__all__ + triangles.__all__
+__all__ += elementwise.__all__ + joining.__all__ + products.__all__ + reductions.__all__ + sorting.__all__
 
 # Imported when they are asked for, so that `import qkv` stays quick.
 _SUBMODULES = (

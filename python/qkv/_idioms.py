@@ -372,6 +372,8 @@ NAMES = _joined(
         pad_sequence (pad): write pad(sequences, pad_id=0).ids
         sequence_mask: it is qkv.masks.lengths(valid_lens, max_len)
         sum mean max min reshape transpose: it is a method: t.NAME(...); np.NAME(t, ...) works, too
+        zeros ones full eye arange linspace: write np.NAME(...), or qkv.tensor(np.NAME(...)) for a Tensor
+        zeros_like ones_like full_like tril triu: NumPy has it, and takes Tensors: np.NAME
         """
     ),
 )

@@ -1,4 +1,4 @@
-"""Numbers in order, and where they stand."""
+"""Numbers in order, and the places that they have or that ids name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._core import Tensor
 from ._docstrings import complete
 from ._errors import shown
 
-__all__ = ["argsort", "sort", "take_along_axis", "topk"]
+__all__ = ["argsort", "one_hot", "sort", "take_along_axis", "topk"]
 
 
 def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
@@ -137,6 +137,37 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
            [3]])
     """
     return _core.take_along_axis(x, indices, axis)
+
+
+def one_hot(ids: Any, num_classes: int | None = None) -> Any:
+    """1 at the place of each id, 0 elsewhere.
+
+    Parameters
+    ----------
+    ids : array_like of int
+        ``(...)``, each from 0 to ``num_classes - 1``.
+    num_classes : int, optional
+        One more than the largest id unless given (or -1, as in PyTorch).
+
+    Returns
+    -------
+    ndarray or Tensor of int64
+        ``(..., num_classes)``.
+
+    Raises
+    ------
+    TypeError
+        If ``ids`` are not integers.
+    ValueError
+        If an id is no class.
+
+    Examples
+    --------
+    >>> qkv.one_hot([1, 0], 3)
+    array([[0, 1, 0],
+           [1, 0, 0]])
+    """
+    return _core.one_hot(ids, None if num_classes == -1 else num_classes)
 
 
 complete(__name__)

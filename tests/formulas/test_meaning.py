@@ -336,7 +336,7 @@ BIAS = torch.arange(9.0)
         ),
         (lambda s, b, h, q, k: s + torch.arange(9.0)[q], "must not make arrays, as arange does"),
         (lambda s, b, h, q, k: s + torch.rand(()), "must not make arrays, as rand does"),
-        (lambda s, b, h, q, k: s + qkv.zeros(9)[k], "must not make arrays, as zeros does"),
+        (lambda s, b, h, q, k: s + qkv.rand(9)[k], "must not make arrays, as rand does"),
         (
             lambda s, b, h, q, k: s + (BIAS * 2)[k],
             "got 0 indices, compute arrays as wholes outside of the formula",

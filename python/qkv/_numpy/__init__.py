@@ -129,9 +129,8 @@ def _is_numpy(module: str) -> bool:
 
 def _named_in_qkv() -> set[str]:
     from .. import __all__ as public
-    from ..array_creation import __all__ as without_gradient
 
-    return {*public} - {*without_gradient}
+    return {*public}
 
 
 def _tables() -> tuple[ModuleType, ModuleType]:

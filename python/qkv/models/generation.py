@@ -11,7 +11,7 @@ from .. import _core
 from .._errors import count_of, shown
 from ..data import pad
 from ..gradients import no_grad
-from ..nn import no_attention_record
+from ..nn.record import no_attention_record
 from .generation_rules import Rules, numbers
 
 

@@ -14,7 +14,7 @@ from .._errors import count_of, integer_of, shown
 from ..elementwise import maximum, sqrt
 from ..gradients import no_grad, tensor
 from ..joining import concatenate
-from ..nn import no_attention_record
+from ..nn.record import no_attention_record
 from .auto import from_pretrained
 from .files import checked_folder, optional_json
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled

@@ -37,7 +37,6 @@ from .._core import (
 from .._public import publish
 from . import call_signature as call_signature  # gives Module its __signature__
 from . import init
-from .record import no_attention_record
 
 __all__ = [
     "GELU",
@@ -69,7 +68,6 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "init",
-    "no_attention_record",
 ]
 
 publish(__name__)

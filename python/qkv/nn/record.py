@@ -14,7 +14,7 @@ class no_attention_record(Switch):
     Examples
     --------
     >>> attention = qkv.nn.SelfAttention(3, 2)
-    >>> with qkv.nn.no_attention_record():
+    >>> with qkv.no_attention_record():
     ...     y = attention(np.ones((6, 3)))
     >>> attention.attention_weights is None
     True
