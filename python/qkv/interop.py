@@ -1,14 +1,16 @@
 """Other libraries: einops and threadpoolctl know qkv's Tensors and threads.
 
-They are told about qkv when they are imported, before qkv or after it; nothing is imported for that.
+Both are told about qkv at ``import qkv`` if they are imported already, and by :func:`register`; threadpoolctl also when
+it is imported later. Nothing is imported for that.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -18,36 +20,28 @@ from ._public import publish
 
 __all__ = ["register"]
 
-_registered: set[str] = set()
-
 
 def register() -> None:
     """Let einops take Tensors and threadpoolctl limit threads, as far as these libraries are imported.
 
-    It happens by itself; call it where something has removed this package's finder from ``sys.meta_path``.
+    ``import qkv`` does so; call it where einops is imported later.
 
     Examples
     --------
     >>> qkv.interop.register()
     """
-    for name in _LIBRARIES:
-        if name in sys.modules:
-            _register(name)
+    with suppress(
+        AttributeError, ImportError
+    ):  # a version without what is needed goes on as if qkv were not there
+        if "einops" in sys.modules:
+            importlib.import_module("qkv._einops")
+    with suppress(AttributeError, ImportError):
+        if "threadpoolctl" in sys.modules:
+            _limit_threads(sys.modules["threadpoolctl"])
 
 
-def _register(name: str) -> None:
-    if name not in _registered:
-        _registered.add(name)
-        # A version without what is needed goes on as if qkv were not there.
-        with suppress(AttributeError, ImportError):
-            _LIBRARIES[name](sys.modules[name])
-
-
-def _tell_einops(library: ModuleType) -> None:
-    importlib.import_module("qkv._einops")
-
-
-def _tell_threadpoolctl(library: Any) -> None:
+@functools.cache
+def _limit_threads(library: Any) -> None:
     from . import _core
 
     class Controller(library.LibController):  # type: ignore[misc]
@@ -68,43 +62,32 @@ def _tell_threadpoolctl(library: Any) -> None:
     library.register(Controller)
 
 
-_LIBRARIES: dict[str, Callable[[ModuleType], None]] = {
-    "einops": _tell_einops,
-    "threadpoolctl": _tell_threadpoolctl,
-}
-
-
 class _Finder:
-    """Finds nothing itself: of a library above, it has what others find register behind its import."""
-
-    def __init__(self) -> None:
-        self.asking: set[str] = set()
+    """Has threadpoolctl, which the others find, told at the end of its import; then it goes."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in _LIBRARIES or name in _registered or name in self.asking:
+        if name != "threadpoolctl" or self not in sys.meta_path:
             return None
-        self.asking.add(name)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.asking.discard(name)
+        place = sys.meta_path.index(self)
+        del sys.meta_path[place]
+        spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
+            sys.meta_path.insert(place, self)
             return None
         loader: Any = spec.loader
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            if module.__name__ == name:
-                _register(name)
+            register()
 
-        with suppress(AttributeError):
-            loader.exec_module = exec_module
+        loader.exec_module = exec_module
         return spec
 
 
-sys.meta_path.insert(0, _Finder())
 register()
+if "threadpoolctl" not in sys.modules:
+    sys.meta_path.insert(0, _Finder())
 publish(__name__)
