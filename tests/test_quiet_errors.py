@@ -54,9 +54,23 @@ def test_the_text_of_a_typing_error_imports_no_module_of_names(name):
         f"except AttributeError as error: print(str(error))\n"
         f"new = {{m for m in sys.modules if m.startswith('qkv')}} - before[0]\n"
         f"assert new <= {{'qkv._idioms', 'qkv._method_idioms', 'qkv._names'}}, new\n"
+        f"assert len(sys.modules) - len(before[0]) < 25, set(sys.modules) - before[0]\n"
         f"assert (sys.exit, sys.excepthook) == before[1:]\n"
     )
     assert TYPOS[name] in run(program, PMI_SIZE="2", PMI_RANK="0")
+
+
+def test_a_call_with_a_formula_imports_no_guest():
+    """Nor does `import qkv`: what is beside the core is imported by who asks for it."""
+    program = (
+        "import sys, qkv; q = qkv.tensor([[[1.0, 2.0]] * 3]); before = set(sys.modules)\n"
+        "guests = ('qkv.torch', 'qkv.distributed', 'qkv.reproduce', 'qkv.models', 'qkv.plot')\n"
+        "assert not [name for name in sys.modules if name.startswith(guests)]\n"
+        "qkv.scaled_dot_product_attention(q, q, q, score_mod=lambda s, b, h, i, j: s - qkv.exp(abs(i - j) / 9))\n"
+        "assert not [name for name in sys.modules if name.startswith(guests)]\n"
+        "print({name.split('.')[1] for name in set(sys.modules) - before if name.startswith('qkv.')})\n"
+    )
+    assert run(program) == "{'_formulas'}\n"
 
 
 def test_nothing_starts_before_a_communicator_is_asked_for():
