@@ -137,6 +137,15 @@ def test_pad(width, mode):
     check_second(lambda t: qkv.pad(t * t, width, mode), X)
 
 
+def test_floats_of_python_count_as_float32():
+    for mode in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        same(qkv.pad([1.5, 2.5], 1, mode), np.pad(np.float32([1.5, 2.5]), 1, mode))
+    for made in (qkv.split([1.0, 2.0], 2)[0], qkv.sort([2.0, 1.0]), qkv.take_along_axis([1.0, 2.0], [0])):
+        assert made.dtype == np.float32
+    assert qkv.split([1, 2], 2)[0].dtype == np.int64
+    assert qkv.argsort([1.0 + 1e-12, 1.0]).tolist() == [0, 1]
+
+
 def test_pad_with_a_number():
     same(qkv.pad(X, 1, constant_values=7.5), np.pad(X, 1, constant_values=7.5))
     same(qkv.pad(TIES, 1, constant_values=2**53 + 1), np.pad(TIES, 1, constant_values=2**53 + 1))

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core
-from ._core import Tensor
 from ._docstrings import complete
 from ._errors import integer_of, shown
+from .sorting import _numbers_of
 
 __all__ = ["concatenate", "pad", "split", "stack"]
 
@@ -58,7 +58,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     return _core.stack(tensors, axis)
 
 
-def _rows(x: Any, pad_width: Any) -> tuple[list[int], list[int], int]:
+def _rows(x: Any, pad_width: Any) -> tuple[list[int], list[int]]:
     rank = len(x.shape) if hasattr(x, "shape") else np.ndim(x)
     widths = np.asarray(pad_width, dtype=object)
     good = all(isinstance(n, (int, np.integer)) for n in widths.reshape(-1))
@@ -73,7 +73,7 @@ def _rows(x: Any, pad_width: Any) -> tuple[list[int], list[int], int]:
         raise ValueError(
             f"pad: pad_width must hold a pair for each of the {rank} axes; got {shown(pad_width)}"
         ) from None
-    return [int(before) for before, _ in pairs], [int(behind) for _, behind in pairs], rank
+    return [int(before) for before, _ in pairs], [int(behind) for _, behind in pairs]
 
 
 def pad(
@@ -121,17 +121,12 @@ def pad(
             f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap' because these are defined; "
             f"got {shown(mode)}"
         )
-    before, behind, rank = _rows(x, pad_width)
+    before, behind = _rows(x, pad_width)
     if mode == "constant":
         return _core.pad(x, before, behind, constant_values)
     if any(n < 0 for n in before + behind):
         raise ValueError(f"pad: pad_width must hold numbers from 0; got {shown(pad_width)}")
-    y = x if isinstance(x, Tensor) else _core.as_numpy(x, "pad", "x")
-    for axis in range(rank):
-        if before[axis] or behind[axis]:
-            places = np.pad(np.arange(y.shape[axis]), (before[axis], behind[axis]), mode)
-            y = y[(slice(None),) * axis + (places,)]
-    return y
+    return np.pad(_numbers_of("pad", x), [*zip(before, behind, strict=True)], mode)
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -168,8 +163,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """
     from ._numpy.moving import split as cut
 
-    a = x if isinstance(x, Tensor) else _core.as_numpy(x, "split", "x")
-    return cut("split", a, indices_or_sections, integer_of("split", "axis", axis), True)
+    return cut("split", _numbers_of("split", x), indices_or_sections, integer_of("split", "axis", axis), True)
 
 
 complete(__name__)

@@ -14,6 +14,14 @@ from ._errors import shown
 __all__ = ["argsort", "one_hot", "sort", "take_along_axis", "topk"]
 
 
+def _numbers_of(operation: str, x: Any) -> Any:
+    """A Tensor as it is, or an array; Python's floats count as float32."""
+    if isinstance(x, Tensor):
+        return x
+    array = _core.as_numpy(x, operation, "x")
+    return array.astype(np.float32) if array.dtype.kind == "f" and not hasattr(x, "dtype") else array
+
+
 def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     """Where the numbers of the sorted array stand; equal numbers keep their order.
 
@@ -38,7 +46,7 @@ def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
 
 
 def _sorted(operation: str, x: Any, axis: Any, descending: bool) -> Any:
-    numbers = x if isinstance(x, Tensor) else _core.as_numpy(x, operation, "x")
+    numbers = _numbers_of(operation, x)
     if axis is None:
         numbers, axis = numbers.reshape(-1), -1
     rank = numbers.ndim
@@ -71,8 +79,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     >>> qkv.sort([3.0, 1.0, 2.0], descending=True)
     array([3., 2., 1.], dtype=float32)
     """
-    values = _sorted("sort", x, axis, descending)[0]
-    return values if hasattr(x, "dtype") or values.dtype.kind != "f" else values.astype(np.float32)
+    return _sorted("sort", x, axis, descending)[0]
 
 
 def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
