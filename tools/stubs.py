@@ -13,6 +13,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from qkv._operations import OPERATIONS
+
 TARGET = Path(__file__).parents[1] / "python" / "qkv" / "_core.pyi"
 
 HEADER = '''"""Types of the compiled core. Written by tools/stubs.py; change that."""
@@ -200,9 +202,8 @@ PARTS: dict[str, dict[str, str]] = {
 HIDDEN = re.compile(
     r"^_pybind11|^__(doc|module|dict|weakref|new|getstate|setstate|hash|array_ufunc|pandas_priority|init_subclass)__$|^_set_state$"
 )
-ARITHMETIC = re.compile(
-    r"^__[ri]?(add|sub|mul|truediv|pow|floordiv|mod|and|or|xor|matmul)__$|^__(eq|ne|lt|le|gt|ge)__$"
-)
+OPERATORS = "|".join(row.operator for row in OPERATIONS.values() if row.operator and row.parameters == "a, b")
+ARITHMETIC = re.compile(f"^__[ri]?({OPERATORS}|matmul)__$")
 
 
 def signatures(thing: Any) -> list[str]:

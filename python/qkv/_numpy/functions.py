@@ -33,7 +33,7 @@ def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
 
 for _most, _names in {
     1: "ravel copy",
-    2: "transpose reshape squeeze expand_dims broadcast_to cumsum sum mean prod max min",
+    2: "transpose reshape squeeze expand_dims broadcast_to cumsum",
     3: "swapaxes",
     4: "diagonal",
 }.items():

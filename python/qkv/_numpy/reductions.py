@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._core import Tensor
+from .._operations import OPERATIONS, OWN, PLACE
 from . import UnsupportedError
 from .products import tensor
-from .table import any_dtype
+from .table import any_dtype, method
 from .table import only as _only
 from .table import register as _register
 from .table import registered as _for
@@ -50,12 +52,6 @@ def _extreme(name: str) -> Callable[..., Any]:
     return implementation
 
 
-for _name in ("sum", "mean", "prod"):
-    _register(_summing(_name), _name)
-for _name in ("max", "min"):
-    _register(_extreme(_name), _name, f"a{_name}")
-
-
 @_for("ptp")
 def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     _only(out=out)
@@ -77,8 +73,14 @@ def _telling(name: str) -> Callable[..., Any]:
     return implementation
 
 
-for _name in ("any", "all", "argmax", "argmin"):
-    any_dtype(_name)(_telling(_name))
+for _row in OPERATIONS.values():
+    if _row.parameters != "x, axis=None, keepdims=False":
+        continue
+    if _row.dtype == PLACE:
+        any_dtype(_row.core)(_telling(_row.core))
+    else:
+        _register((_extreme if _row.dtype == OWN else _summing)(_row.core), _row.core, _row.name)
+        method(_row.core, getattr(Tensor, _row.core), 2)
 
 
 def _spread(name: str) -> Callable[..., Any]:
