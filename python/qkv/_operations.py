@@ -1,9 +1,9 @@
 """Operations, each told once: by what the core computes it, its names in NumPy and PyTorch, its arguments, the dtype of
 its result, and inputs to try it at.
 
-The functions of qkv, NumPy's functions of Tensors (`_numpy`), functions and methods of `qkv.torch` (`torch._views`),
-their signatures, and the table of gradients that the tests check are views of this table. It imports nothing but the
-core.
+The docstrings of qkv's functions, NumPy's functions of Tensors (`_numpy`), what formulas know (`_formulas.operations`),
+hints of errors (`_method_idioms`), functions and methods of `qkv.torch` (`torch._views`), their signatures, and the
+table of gradients that the tests check are views of this table. It imports nothing but the core.
 """
 
 from __future__ import annotations
