@@ -6,7 +6,6 @@ it is imported later. Nothing is imported for that.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import sys
@@ -20,6 +19,9 @@ from ._public import publish
 
 __all__ = ["register"]
 
+# Libraries, and the modules whose import tells them.
+_TELLING = {"einops": ["qkv._einops"], "threadpoolctl": ["qkv._threadpoolctl"]}
+
 
 def register() -> None:
     """Let einops take Tensors and threadpoolctl limit threads, as far as these libraries are imported.
@@ -30,36 +32,16 @@ def register() -> None:
     --------
     >>> qkv.interop.register()
     """
-    with suppress(
-        AttributeError, ImportError
-    ):  # a version without what is needed goes on as if qkv were not there
-        if "einops" in sys.modules:
-            importlib.import_module("qkv._einops")
-    with suppress(AttributeError, ImportError):
-        if "threadpoolctl" in sys.modules:
-            _limit_threads(sys.modules["threadpoolctl"])
+    for library, modules in _TELLING.items():
+        for module in modules if library in sys.modules else ():
+            with suppress(AttributeError, ImportError):  # a version without what is needed is left untold
+                importlib.import_module(module)
 
 
-@functools.cache
-def _limit_threads(library: Any) -> None:
-    from . import _core
-
-    class Controller(library.LibController):  # type: ignore[misc]
-        user_api = "blas"  # what limits products in other libraries limits ours
-        internal_api = "qkv"
-        filename_prefixes = ("_core",)
-        check_symbols = ("PyInit__core_in_main",)  # no other package's _core has it
-
-        def get_num_threads(self) -> int:
-            return _core.get_num_threads()
-
-        def set_num_threads(self, num_threads: int) -> None:
-            _core.set_num_threads(num_threads)
-
-        def get_version(self) -> str:
-            return str(_core.config()["version"])
-
-    library.register(Controller)
+def tell(library: str, module: str) -> None:
+    """Let `register` import a module that tells a library more, now if the library is there already."""
+    _TELLING[library].append(module)
+    register()
 
 
 class _Finder:
