@@ -139,9 +139,8 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
                 const AttentionResult<T>& result, Values values) {
   const AttentionProblem<T>& p = *panels[0].rows.problem;
   const Index size = key_step(p);
-  const bool sparse = has_threshold(p.normalizer), by_columns = !sparse && result.columns.count > 0;
+  const bool sparse = has_threshold(p.normalizer);
   KeptStep<T>* kept = scratch.steps;
-  ColumnParts<T> columns[kMostPanels<T>];
   SparseRows<T> sparse_rows(scratch.sparse, p);
   Index first = p.keys, last = 0;
   for (Index i = 0; i < count; ++i) {
@@ -150,14 +149,13 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
     first = at_most(first, rows.first);
     last = at_least(last, rows.last);
     if (sparse) sparse_rows.start(i, rows);
-    if (by_columns) columns[i] = {scratch.columns + i * ColumnParts<T>::elements(result.columns, p), result.columns, p};
   }
   scratch.values.largest = 0;
   for (Index key = first; key < last; key += size) {
     const Index n = at_most(p.keys - key, size);
     Index passed = 0;
     while (passed < count && is_excluded(panels[passed].rows, key, n)) ++passed;
-    if (passed == count && kept == nullptr && !by_columns) continue;
+    if (passed == count && kept == nullptr) continue;
     fetch_next(scratch.queue, panels, count, out, key, n, last);
     for (Index i = 0; i < count; ++i) {
       Panel<T>& panel = panels[i];
@@ -174,7 +172,6 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
         for (Index v = part.vector; v < part.vector + part.vectors; ++v)
           weigh(panel, v * kLanes<T>, tiles.scores + part.from * panel.rows.width + v * kLanes<T>, part.keys_of[v]);
       }
-      if (by_columns) columns[i].leave(panel.rows, panel.softmax, panel.step, panel.scores, key, n);
       if (kept == nullptr || !visited) continue;
       zero_outside(tiles.scores, panel.step, panel.rows);
       kept->parts = panel.step;
@@ -196,7 +193,6 @@ void run_panels(Panel<T>* panels, Index count, ForwardScratch<T>& scratch, T* co
       continue;
     }
     panels[i].finish();
-    if (by_columns) columns[i].write(rows, panels[i].softmax, first, last);
   }
   if (kept == nullptr) return;
   // Now the sums are known, and while values are multiplied the weights go to memory, once and final: that is

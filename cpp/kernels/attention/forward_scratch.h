@@ -1,7 +1,6 @@
 // What the forward pass keeps in memory while a tile of queries is on its way through the keys.
 #pragma once
 
-#include "kernels/attention/columns.h"
 #include "kernels/attention/panel.h"
 #include "kernels/attention/sparse_rows.h"
 #include "kernels/attention/values.h"
@@ -20,7 +19,6 @@ template <class T> struct ForwardScratch {
   ScoreTiles<T> tiles;
   T* kept;             // (keys, width): exp(score - largest so far), if the weights are wanted, else null
   KeptStep<T>* steps;  // if the weights are wanted
-  T* columns;          // for each panel its ColumnParts
   T* sparse;           // SparseRows, of a normaliser with a threshold
   PrefetchQueue queue;
   ValueKinds<T> values;
@@ -38,14 +36,13 @@ template <class T> struct ForwardScratch {
     T* rest = tiles.place(panels + panel_elements(p) * panels_of(weights), formula_scratch(p), queue);
     kept = weights ? rest : nullptr;
     steps = weights ? reinterpret_cast<KeptStep<T>*>(rest + (p.keys + kBlockKeys) * kPanelWidth<T>) : nullptr;
-    columns = sparse = rest;
+    sparse = rest;
   }
   static Index elements(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
     const bool weights = keeps_weights(result, p);
     const Index before = panel_elements(p) * panels_of(weights) + 2 * kTileElements<T> + formula_scratch(p);
     if (has_threshold(p.normalizer)) return before + SparseRows<T>::elements(p);
-    return before + ColumnParts<T>::elements(result.columns, p) * kMostPanels<T> +
-           (weights ? step_elements(p) + (p.keys + kBlockKeys) * kPanelWidth<T> : 0);
+    return before + (weights ? step_elements(p) + (p.keys + kBlockKeys) * kPanelWidth<T> : 0);
   }
   static bool keeps_weights(const AttentionResult<T>& result, const AttentionProblem<T>& p) {
     return result.weights.data != nullptr && !has_threshold(p.normalizer);

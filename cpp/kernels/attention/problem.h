@@ -116,14 +116,6 @@ template <class T> constexpr bool is_plain(const AttentionProblem<T>& p) {
   return static_cast<const ProblemOptions<T>&>(p) == ProblemOptions<T>{} && p.heads == p.kv_heads;
 }
 
-// Of each row the largest or the sum of its weights on ranges of keys: column x is [starts[x], starts[x + 1]).
-template <class T> struct ColumnResult {
-  WeightsView<T> to;              // (B, H, Lq, count), key stride 1
-  const Index* starts = nullptr;  // (count + 1), ascending
-  Index count = 0;                // 0: not wanted
-  bool largest = true;
-};
-
 template <class T> struct AttentionResult {
   HeadsView<T> out;        // (B, H, Lq, Dv); rows without an allowed key are 0
   WeightsView<T> weights;  // (B, H, Lq, Lk), key stride 1, before dropout; or null data
@@ -135,7 +127,6 @@ template <class T> struct AttentionResult {
   // backward pass needs it; it is not lse because -1e9 + log(n) is -1e9 in float32. Null if not wanted. With a
   // threshold it is the largest score and the threshold less that, of sigmoid and relu 0 and 1.
   T* statistics = nullptr;
-  ColumnResult<T> columns;  // not together with the weights
   // (B, Hkv) zeros, which become 1 where values that are not finite were found, for the pieces that follow; or null.
   uint8_t* not_finite = nullptr;
 };

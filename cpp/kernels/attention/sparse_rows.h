@@ -48,7 +48,6 @@ template <class T> class SparseRows {
       for (Index v = 0; v < rows.vectors; ++v) of[v].template finish<normalizer>();
       write_statistics(of, rows, result);
       if (result.weights.data != nullptr) write_weights<normalizer>(of, rows, result);
-      if (result.columns.count > 0) write_columns<normalizer>(of, rows, result);
       if (problem_.value_size == 0) return;
       if (result.out.data != nullptr) pool<normalizer, false>(of, rows, weights, pooled, out);
       if (result.averages.data != nullptr) pool<normalizer, true>(of, rows, weights, pooled, averages);
@@ -96,24 +95,6 @@ template <class T> class SparseRows {
       memset(to[row], 0, sizeof(T) * problem_.keys);
     }
     for_weights<normalizer>(of, rows, [&](Index row, Index key, T w) { to[row][key] = w; });
-  }
-
-  template <Normalizer normalizer>
-  void write_columns(const Candidates<T>* of, const RowBlock<T>& rows, const AttentionResult<T>& result) const {
-    const ColumnResult<T>& columns = result.columns;
-    T* to[kPanelWidth<T>];
-    Index column[kPanelWidth<T>] = {};
-    for (Index row = 0; row < rows.rows; ++row) {
-      to[row] = columns.to.at(rows.batch, rows.head[row], rows.query[row], 0);
-      memset(to[row], 0, sizeof(T) * columns.count);
-    }
-    for_weights<normalizer>(of, rows, [&](Index row, Index key, T w) {
-      Index& x = column[row];
-      while (x < columns.count && columns.starts[x + 1] <= key) ++x;
-      if (x == columns.count || columns.starts[x] > key) return;
-      T& sum = to[row][x];
-      sum = !columns.largest ? sum + w : w <= sum ? sum : w;
-    });
   }
 
   // The values by weights, or averaged by their derivatives, to rows of results.

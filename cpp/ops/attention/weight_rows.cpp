@@ -103,22 +103,41 @@ Array measures(const AttentionProblem<T>& p, const MeasureInputs& given, Index s
   return y;
 }
 
-template <class T> Array computed_measures(AttentionProblem<T> p, const MeasureInputs& in) {
-  const Array copies = adjoin_rows(p);
-  const auto& attention = kernels::kernels<T>().attention;
-  AttentionResult<T> asked;
-  T some = 0;
-  asked.weights.data = &some;
-  const Index size = attention.panel_rows, scratch = attention.forward_scratch(asked, p);
-  return measures(p, in, size, scratch + size * p.keys, [&](AttentionPiece piece, T* memory) {
-    T* weights = memory + scratch;
+// The weights of up to `size` rows (head, query) at a time, in memory of a thread.
+template <class T> class PanelWeights {
+ public:
+  explicit PanelWeights(const AttentionProblem<T>& p) : problem_(p) {
+    AttentionResult<T> asked;
+    T some = 0;
+    asked.weights.data = &some;
+    scratch_ = attention_.forward_scratch(asked, p);
+  }
+  const Index size = kernels::kernels<T>().attention.panel_rows;
+  Index elements() const { return scratch_ + size * problem_.keys; }
+
+  // Of the piece's rows, (rows, keys).
+  const T* rows(AttentionPiece piece, T* memory) const {
+    const AttentionProblem<T>& p = problem_;
+    T* weights = memory + scratch_;
     AttentionResult<T> result;
-    // Row (head, query) of the piece lies at its place behind the piece's first row.
+    // Row (head, query) of the piece lies at its place after the piece's first row.
     const Index before = piece.kv_head * (p.heads / p.kv_heads) * p.queries + piece.begin;
     result.weights = {weights - before * p.keys, 0, p.queries * p.keys, p.keys, 1};
-    attention.forward(result, p, piece, memory);
+    attention_.forward(result, p, piece, memory);
     return weights;
-  });
+  }
+
+ private:
+  const AttentionProblem<T>& problem_;
+  const kernels::Attention<T>& attention_ = kernels::kernels<T>().attention;
+  Index scratch_;
+};
+
+template <class T> Array computed_measures(AttentionProblem<T> p, const MeasureInputs& in) {
+  const Array copies = adjoin_rows(p);
+  const PanelWeights<T> panel(p);
+  return measures(p, in, panel.size, panel.elements(),
+                  [&](AttentionPiece piece, T* memory) { return panel.rows(piece, memory); });
 }
 
 // Pixels of weights (B, H, Lq, Lk): no more than there are queries and keys.
@@ -149,18 +168,24 @@ struct Grid {
   }
 };
 
-// Rows of pixels [y_begin, y_end) of one head; to (height, width) holds zeros. columns(begin, end): those of rows of
-// weights, at most `together` of them.
-template <class T, class Columns>
-void draw_rows(T* to, const Grid& grid, Index y_begin, Index y_end, Index together, Columns columns) {
+// Rows of pixels [y_begin, y_end) of one head; to (height, width) holds zeros, reduced (width) is scratch.
+// rows(begin, end): those rows of weights (keys), at most `together` of them.
+template <class T, class Rows>
+void draw_rows(T* to, T* reduced, const Grid& grid, Index y_begin, Index y_end, Index together, Index keys, Rows rows) {
+  const auto& kernel = kernels::kernels<T>().reduce;
   const Index width = grid.width;
   Index y = y_begin;
   for (Index begin = grid.row(y_begin), last = grid.row(y_end); begin < last; begin += together) {
     const Index end = std::min(last, begin + together);
-    const T* reduced = columns(begin, end);
-    for (Index row = begin; row < end; ++row, reduced += width) {
+    const T* weights = rows(begin, end);
+    for (Index row = begin; row < end; ++row, weights += keys) {
       while (row >= grid.row(y + 1)) ++y;
       T* pixels = to + y * width;
+      for (Index x = 0; x < width; ++x) {
+        const Index from = grid.starts[static_cast<std::size_t>(x)],
+                    n = grid.starts[static_cast<std::size_t>(x) + 1] - from;
+        (grid.largest ? kernel.max_of_rows : kernel.sum_of_rows)(reduced + x, weights + from, 1, n);
+      }
       for (Index x = 0; x < width; ++x)
         pixels[x] = grid.largest ? std::max(pixels[x], reduced[x]) : pixels[x] + reduced[x];
     }
@@ -176,27 +201,20 @@ template <class T> Array drawn(AttentionProblem<T> p, const ImageOptions& image)
   const Array copies = adjoin_rows(p);
   const Grid grid(image, p.queries, p.keys);
   Array shown = Array::zeros({p.batches, p.heads, grid.height, grid.width}, dtype_v<T>);
-  const auto& attention = kernels::kernels<T>().attention;
-  AttentionResult<T> asked;
-  asked.columns = {{}, grid.starts.data(), grid.width, grid.largest};
-  const Index scratch = attention.forward_scratch(asked, p), size = attention.tile_rows;
-  // Whole rows of pixels, of at least a tile of queries together.
-  const Index together = std::max<Index>(1, size * grid.height / std::max<Index>(1, grid.rows));
+  const PanelWeights<T> panel(p);
+  // Whole rows of pixels, of at least a panel of queries together.
+  const Index together = std::max<Index>(1, panel.size * grid.height / std::max<Index>(1, grid.rows));
   const Index pieces = (grid.height + together - 1) / together, matrices = p.batches * p.heads;
   const Index cost = (grid.rows / std::max<Index>(1, pieces) + 1) * p.keys * (p.key_size + 32);
   parallel_for(0, matrices * pieces, grain_for(cost / 16), [&](Index first, Index last) {
-    const Scratch memory(static_cast<std::size_t>(scratch + size * grid.width) * sizeof(T));
-    T* reduced = memory.as<T>() + scratch;
+    const Scratch memory(static_cast<std::size_t>(panel.elements() + grid.width) * sizeof(T));
+    T* reduced = memory.as<T>() + panel.elements();
     for (Index at = first; at < last; ++at) {
       const Index matrix = at / pieces, y = at % pieces * together, head = matrix % p.heads;
       const Index group = p.heads / p.kv_heads, before = head % group * p.queries;
-      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, grid, y, std::min(grid.height, y + together), size,
-                [&](Index begin, Index end) {
-                  AttentionResult<T> result = asked;
-                  result.columns.to = {reduced - begin * grid.width, 0, 0, grid.width, 1};
-                  attention.forward(result, p, {matrix / p.heads, head / group, before + begin, before + end},
-                                    memory.as<T>());
-                  return reduced;
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, reduced, grid, y,
+                std::min(grid.height, y + together), panel.size, p.keys, [&](Index begin, Index end) {
+                  return panel.rows({matrix / p.heads, head / group, before + begin, before + end}, memory.as<T>());
                 });
     }
   });
@@ -250,14 +268,8 @@ Array image_of(const Array& given, const ImageOptions& image) {
     Array shown = Array::zeros({B, H, grid.height, grid.width}, dtype_v<T>);
     std::vector<T> reduced(static_cast<std::size_t>(grid.width));
     for (Index matrix = 0; matrix < B * H; ++matrix)
-      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, grid, 0, grid.height, 1, [&](Index row, Index) {
-        const T* from = weights.data<T>() + (matrix * Lq + row) * Lk;
-        for (std::size_t x = 0; x < reduced.size(); ++x) {
-          const T *begin = from + grid.starts[x], *end = from + grid.starts[x + 1];
-          reduced[x] = grid.largest ? *std::max_element(begin, end) : std::accumulate(begin, end, T(0));
-        }
-        return reduced.data();
-      });
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, reduced.data(), grid, 0, grid.height, Lq, Lk,
+                [&](Index row, Index) { return weights.data<T>() + (matrix * Lq + row) * Lk; });
     return grid.enlarged(shown, image);
   });
 }
