@@ -252,7 +252,7 @@ def test_modules_of_python_import_each_other_in_no_circle():
         folders.setdefault(folder, set()).update({name.split(".")[0] for name in imported} - {folder})
     list(TopologicalSorter(folders).static_order())
     assert "distributed" in folders["training"]
-    assert "models.config" in graph["models.bert_files"]
+    assert "models.config" in graph["models.bert"]
     lazy = "def f():\n    from .bert import BertModel\n    from .. import masks"
     assert imported_modules(PYTHON / "models" / "x.py", lazy, known) == {"models.bert", "masks"}
     absolute = (

@@ -146,9 +146,6 @@ RETURNS = {
     **dict.fromkeys(
         [f"TransformerBody.{name}_weights" for name in ("attention", "memory")], "list[Tensor | None]"
     ),
-    "BertModel.hidden_states": "list[Tensor]",
-    "BertModel.attention_weights": "list[Tensor | None]",
-    "BertModel.forward": "Any",  # subclasses give named tuples
 }
 # Arguments whose types belong to one method.
 ARGUMENTS_OF = {

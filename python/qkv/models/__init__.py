@@ -13,13 +13,12 @@ from .._core import (
 )
 from .._public import publish
 from .auto import from_config, from_pretrained, supported
-from .bert import (
+from .bert import BertModel, count_parameters
+from .bert_heads import (
     BertForMaskedLM,
     BertForPreTraining,
     BertForSequenceClassification,
     BertForTokenClassification,
-    BertModel,
-    count_parameters,
 )
 from .config import BertConfig
 from .configuration import Configuration

@@ -164,6 +164,11 @@ class Architecture:
         From a configuration to arrays that Hugging Face's bare model keeps beside its parameters.
     encoder_only : str, optional
         The end of the name of the class that is an encoder-decoder's encoder alone.
+    configure : callable, optional
+        Checks the entries of a config.json in the place of :class:`Configuration`.
+    beside : str, optional
+        A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are passed
+        over, but for those of layers.
     """
 
     model_type: str
@@ -178,9 +183,13 @@ class Architecture:
     pooler: HeadTable | None = None
     buffers: Callable[[Configuration], dict[str, np.ndarray]] | None = None
     encoder_only: str | None = None
+    configure: Callable[[Mapping[str, Any]], Configuration] | None = None
+    beside: str | None = None
 
     def configuration(self, entries: Mapping[str, Any]) -> Configuration:
         """Check the entries of a config.json."""
+        if self.configure is not None:
+            return self.configure(entries)
         return Configuration(entries, self.defaults, self.allowed)
 
     def head_named(self, name: str | None) -> str | None:

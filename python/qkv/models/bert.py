@@ -1,72 +1,31 @@
-"""BERT and its heads, with Hugging Face's names of parameters."""
+"""BERT and its heads: models of the table of architectures whose parts have Hugging Face's names."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core import Dropout, Linear, SkipInit, Tensor, TransformerBody
-from .bert_family import DEFAULTS, POOLER, halves
-from .bert_files import BertPretrained
-from .bert_heads import BertPreTrainingHeads, draw, drawn
+from .._core import (
+    Embedding,
+    Linear,
+    Module,
+    Tensor,
+    TransformerBody,
+)
+from ..nn import init
+from .architecture import Architecture, Names, architecture_of
+from .architectures.bert import halves
 from .config import BertConfig
-from .configuration import Configuration
-from .heads import Head
-from .outputs import output, reduced
-from .transformer_models import split_states
+from .files import Weights, checked_folder
+from .loading import folder_entries, load_model, read_generation
+from .transformer_models import EncoderModel
 
-# What files may hold a second time.
-COPIES = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
-
-
-class BertModelOutput(NamedTuple):
-    """What :class:`BertModel` gives: ``(B, L, M)``, and ``(B, M)`` or None without a pooler."""
-
-    last_hidden_state: Tensor
-    pooler_output: Tensor | None
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __reduce__(self) -> Any:
-        return reduced(self)
-
-
-class BertForPreTrainingOutput(NamedTuple):
-    """Scores of the words ``(B, L, V)``, and of "follows" and "does not follow" ``(B, 2)``."""
-
-    prediction_logits: Tensor
-    seq_relationship_logits: Tensor
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __reduce__(self) -> Any:
-        return reduced(self)
-
-
-class LogitsOutput(NamedTuple):
-    """Scores of words ``(B, L, V)`` or of classes, ``(B, num_labels)`` or ``(B, L, num_labels)``."""
-
-    logits: Tensor
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __reduce__(self) -> Any:
-        return reduced(self)
-
-
-def _named(kind: Any, found: tuple[Any, ...]) -> Any:
-    """Give results their names; the states of all layers come last, if they were asked for."""
-    if len(found) == len(kind._fields):
-        return kind(*found)
-    return output(kind.__name__, **dict(zip((*kind._fields, "hidden_states"), found, strict=True)))
+# What files hold beside the parameters.
+BUFFERS = re.compile(r"^(bert\.)?embeddings\.(position_ids|token_type_ids)$")
 
 
 class BertEmbeddings(TransformerBody):
@@ -75,6 +34,91 @@ class BertEmbeddings(TransformerBody):
 
 class BertEncoder(TransformerBody):
     """The layers: a body without embeddings, called ``(hidden_states, **options)``."""
+
+
+class BertPretrained(EncoderModel):
+    """A model whose parameters have the names of its file."""
+
+    config: BertConfig
+    key: ClassVar[str | None] = None  # of the head in the table
+
+    def __init__(self, config: BertConfig, *, values: bool = True, pooler: bool = True) -> None:
+        if not isinstance(config, BertConfig):
+            raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
+        super().__init__(config, self.key, values=False, pooler=pooler)
+        if values:
+            draw(self, config.initializer_range)
+
+    __repr__ = Module.__repr__
+
+    @classmethod
+    def _made(cls, config: Any, head: str | None = None, *, values: bool = True, pooler: bool = True) -> Any:
+        without: dict[str, Any] = {} if pooler or cls.key else {"add_pooling_layer": False}
+        return cls(config, values=values, **without)
+
+    def _names(self) -> Names | None:
+        return None
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: str | os.PathLike[str], *, new_head: bool = False, **changes: Any
+    ) -> Any:
+        """Load config.json and model.safetensors of a folder.
+
+        Parameters
+        ----------
+        folder : path
+            As Hugging Face's libraries write it. Names may have the prefix ``bert.`` or not; the parameters of a
+            LayerNorm may be called gamma and beta; buffers and the heads of other models are passed over; numbers
+            become float32. A :class:`BertModel` has a pooler if the file has one.
+        new_head : bool
+            Draw the parameters that stand on top of the encoder afresh where the file has none, to be trained.
+        **changes
+            Entries of the configuration to be replaced, such as ``num_labels=3``.
+
+        Returns
+        -------
+        model
+            In evaluation mode; gradients are recorded.
+
+        Raises
+        ------
+        OSError
+            If the folder or one of its files is missing.
+        TypeError
+            If a change is no entry of :class:`BertConfig`.
+        ValueError
+            If a file is damaged, or its numbers do not fit the configuration; the message names the file.
+
+        Examples
+        --------
+        >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+        >>> qkv.models.BertModel(qkv.models.BertConfig(**sizes)).save_pretrained("tiny")  # doctest: +SKIP
+        >>> qkv.models.BertModel.from_pretrained("tiny").config.hidden_size  # doctest: +SKIP
+        8
+        """
+        path = checked_folder("from_pretrained", folder)
+        entries = folder_entries(path, changes)
+
+        def chosen(_: Mapping[str, Any]) -> tuple[Architecture, str | None]:
+            return architecture_of("bert"), cls.key
+
+        return load_model(
+            path / "config.json",
+            entries,
+            changes,
+            lambda: Weights(path),
+            chosen,
+            lambda *_: cls,
+            operation=f"{cls.__name__}.from_pretrained",
+            new_head=new_head,
+            generation=read_generation(path),
+        )
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Load parameters, which may have old names; the numbers of positions that old files hold are passed over."""
+        state = {modern(name): x for name, x in state_dict.items() if not BUFFERS.match(name)}
+        super().load_state_dict(state, strict)
 
 
 class BertModel(BertPretrained):
@@ -120,236 +164,65 @@ class BertModel(BertPretrained):
     ((2, 4, 8), (2, 8))
     """
 
-    prefix = ""
-
     def __init__(self, config: BertConfig, add_pooling_layer: bool = True, *, values: bool = True) -> None:
-        super().__init__()
-        if not isinstance(config, BertConfig):
-            raise TypeError(f"BertModel: config must be a BertConfig; got {type(config).__name__}")
-        self.config = config
-        table = Configuration(config.core(), DEFAULTS | {"pad_token_id": None}, {})
-        embeddings, layers = halves(table)
-        with SkipInit():
-            self.embeddings = BertEmbeddings(**embeddings)
-            self.encoder = BertEncoder(**layers)
-            self.pooler = Head(config.hidden_size, **POOLER.options(table)) if add_pooling_layer else None
-        if values:
-            draw(self, config.initializer_range)
+        super().__init__(config, values=values, pooler=add_pooling_layer)
 
-    @property
-    def positions(self) -> int:
-        """How many ids a text may have."""
-        return self.config.max_position_embeddings
+    def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
+        embeddings, layers = halves(options["body"])
+        self.embeddings = BertEmbeddings(**embeddings, values=values)
+        self.encoder = BertEncoder(**layers, values=values)
 
     @property
     def attention_weights(self) -> list[Tensor | None]:
         """``(B, H, L, L)`` of each layer, of the last call, before dropout; None before the first."""
         return list(self.encoder.attention_weights)
 
-    def forward(
-        self,
-        input_ids: Any,
-        *,
-        valid_lens: Any = None,
-        attention_mask: Any = None,
-        token_type_ids: Any = None,
-        skip_padding: bool = False,
-        output_hidden_states: bool = False,
-    ) -> Any:
-        """Compute the hidden states of the last layer, and the pooled first one; those of all layers if asked for."""
+    def _rows(self, input_ids: Any, *, token_type_ids: Any = None, **options: Any) -> Any:
         # What says nothing is not passed on, so that a part of one's own which lacks it can be called.
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        options: dict[str, Any] = {
-            "valid_lens": valid_lens,
-            "attention_mask": attention_mask,
-            "skip_padding": True if skip_padding else None,
-            "output_hidden_states": True if output_hidden_states else None,
-        }
-        options = {name: value for name, value in options.items() if value is not None}
+        options = {name: value for name, value in options.items() if value is not None and value is not False}
         try:
             x = self.embeddings(input_ids, **types)
         except ValueError:
-            shape = np.shape(input_ids)
-            if len(shape) != 2 or shape[1] <= self.positions:
+            shape, most = np.shape(input_ids), self.config.max_position_embeddings
+            if len(shape) != 2 or shape[1] <= most:
                 raise
             raise ValueError(
-                f"BertModel: input_ids must have at most max_position_embeddings = {self.positions} positions; "
+                f"BertModel: input_ids must have at most max_position_embeddings = {most} positions; "
                 f"got input_ids {shape}"
             ) from None
-        hidden, states = split_states(self.encoder(x, **options), True)
-        if output_hidden_states and states is None:
+        rows = self.encoder(x, **options)
+        if "output_hidden_states" in options and isinstance(rows, Tensor):
             raise TypeError(
                 f"{type(self.encoder).__name__}: forward gives the last hidden state alone; hidden_states must be "
                 "those of a BertEncoder without a forward of its own"
             )
-        pooled = None if self.pooler is None else self.pooler(hidden)
-        return _named(BertModelOutput, (hidden, pooled) if states is None else (hidden, pooled, states))
+        return rows
 
     def hidden_states(self, input_ids: Any, **options: Any) -> list[Tensor]:
-        """Compute the hidden states of all layers, the embeddings first."""
+        """Return the hidden states of all layers, the embeddings first."""
         return list(self(input_ids, output_hidden_states=True, **options)[-1])
 
 
-class BertWithHead(BertPretrained):
-    """A model around a BertModel."""
-
-    config: BertConfig
-    pooled: ClassVar[bool] = False
-
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__()
-        self.bert = BertModel(config, add_pooling_layer=self.pooled, values=values)
-        self.config = config
-
-    @property
-    def attention_weights(self) -> list[Tensor | None]:
-        """``(B, H, L, L)`` of each layer, of the last call, before dropout; None before the first."""
-        return self.bert.attention_weights
+def modern(name: str) -> str:
+    """Return the model's name of a parameter that old files call otherwise."""
+    return re.sub(
+        r"LayerNorm\.beta$", "LayerNorm.bias", re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+    )
 
 
-class BertWithWords(BertWithHead):
-    """One whose words are scored by the table of their embeddings."""
-
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        if isinstance(config, BertConfig) and config.extra.get("tie_word_embeddings") is False:
-            raise ValueError(
-                "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
-            )
-        super().__init__(config, values=values)
-        self.cls = drawn(config, values, lambda: BertPreTrainingHeads(config, self.pooled))
-
-    def _scores(self, input_ids: Any, options: dict[str, Any]) -> tuple[Any, ...]:
-        hidden, pooled, *states = self.bert(input_ids, **options)
-        return *self.cls(hidden, pooled, self.bert.embeddings.word_embeddings), *states
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Load parameters; files may hold the decoder, which is the table of words, and have old names."""
-        state = {self._modern(name): value for name, value in state_dict.items() if name not in COPIES}
-        for copy, own in COPIES.items():
-            if copy not in state_dict:
-                continue
-            kept = state.setdefault(own, state_dict[copy])
-            if not np.array_equal(np.asarray(kept), np.asarray(state_dict[copy])):
-                raise ValueError(
-                    f"load_state_dict: {copy} must equal {own} because they are one parameter; got other numbers"
-                )
-        super().load_state_dict(state, strict)
-
-
-class BertForPreTraining(BertWithWords):
-    """BERT with the heads of its pre-training: masked words, and whether the second sentence follows the first.
-
-    The scores of the words are ``LayerNorm(act(dense(x))) @ word_embeddings.T + bias``: the decoder is the table of
-    word embeddings itself. Called like :class:`BertModel`, it gives ``(prediction_logits, seq_relationship_logits)``.
-
-    Parameters
-    ----------
-    config : BertConfig
-    values : bool
-        As in :class:`BertModel`.
-
-    References
-    ----------
-    Devlin et al., 2018.
-
-    Examples
-    --------
-    >>> config = qkv.models.BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
-    >>> words, follows = qkv.models.BertForPreTraining(config).eval()([[2, 5, 4, 3]])
-    >>> words.shape, follows.shape
-    ((1, 4, 30), (1, 2))
-    """
-
-    pooled = True
-
-    def forward(self, input_ids: Any, **options: Any) -> Any:
-        """Compute the scores of the words at all positions, and of the two answers."""
-        return _named(BertForPreTrainingOutput, self._scores(input_ids, options))
-
-
-class BertForMaskedLM(BertWithWords):
-    """BERT with the head that fills in masked words, as in :class:`BertForPreTraining`.
-
-    Parameters
-    ----------
-    config : BertConfig
-    values : bool
-        As in :class:`BertModel`.
-
-    Examples
-    --------
-    >>> config = qkv.models.BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
-    >>> qkv.models.BertForMaskedLM(config).eval()([[2, 5, 4, 3]]).logits.shape
-    (1, 4, 30)
-    """
-
-    def forward(self, input_ids: Any, **options: Any) -> Any:
-        """Compute the scores of the words at all positions."""
-        words, _, *states = self._scores(input_ids, options)
-        return _named(LogitsOutput, (words, *states))
-
-
-class BertClassifier(BertWithHead):
-    """One with a Linear layer behind dropout."""
-
-    has_classes = True
-
-    def __init__(self, config: BertConfig, *, values: bool = True) -> None:
-        super().__init__(config, values=values)
-        p = config.classifier_dropout
-        self.dropout = Dropout(config.hidden_dropout_prob if p is None else p)
-        labels: Any = config.num_labels
-        self.classifier = drawn(config, values, lambda: Linear(config.hidden_size, labels))
-
-
-class BertForSequenceClassification(BertClassifier):
-    """BERT with classes of a whole text: a Linear layer on the pooled first position.
-
-    Parameters
-    ----------
-    config : BertConfig
-        ``id2label`` or ``num_labels`` say how many classes there are.
-    values : bool
-        As in :class:`BertModel`.
-
-    Examples
-    --------
-    >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
-    >>> model = qkv.models.BertForSequenceClassification(qkv.models.BertConfig(**sizes, num_labels=3)).eval()
-    >>> model([[2, 5, 4, 3]]).logits.shape
-    (1, 3)
-    """
-
-    pooled = True
-
-    def forward(self, input_ids: Any, **options: Any) -> Any:
-        """Compute the scores ``(B, num_labels)``."""
-        _, pooled, *states = self.bert(input_ids, **options)
-        return _named(LogitsOutput, (self.classifier(self.dropout(pooled)), *states))
-
-
-class BertForTokenClassification(BertClassifier):
-    """BERT with a class for each token: a Linear layer on every position.
-
-    Parameters
-    ----------
-    config : BertConfig
-        ``id2label`` or ``num_labels`` say how many classes there are.
-    values : bool
-        As in :class:`BertModel`.
-
-    Examples
-    --------
-    >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
-    >>> model = qkv.models.BertForTokenClassification(qkv.models.BertConfig(**sizes, num_labels=5)).eval()
-    >>> model([[2, 5, 4, 3]]).logits.shape
-    (1, 4, 5)
-    """
-
-    def forward(self, input_ids: Any, **options: Any) -> Any:
-        """Compute the scores ``(B, L, num_labels)``."""
-        hidden, _, *states = self.bert(input_ids, **options)
-        return _named(LogitsOutput, (self.classifier(self.dropout(hidden)), *states))
+def draw(module: Module, spread: float) -> None:
+    """Draw the weights of linear layers and tables; biases and the row of padding become zeros."""
+    for part in module.modules():
+        if not isinstance(part, (Linear, Embedding)):
+            continue
+        init.normal(part.weight, 0, spread)
+        if isinstance(part, Linear) and part.bias is not None:
+            part.bias.copy_(np.zeros(part.out_features, np.float32))
+        elif isinstance(part, Embedding) and part.padding_idx is not None:
+            table = part.weight.numpy().copy()
+            table[part.padding_idx] = 0
+            part.weight.copy_(table)
 
 
 def count_parameters(config: BertConfig, model: type[BertPretrained] | None = None) -> int:

@@ -1,50 +1,55 @@
-"""What stands on top of BERT: scores of words, of the next sentence, and of classes."""
+"""What is on top of BERT: scores of words, of the next sentence, and of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .._core import Embedding, LayerNorm, Linear, Module, Parameter, SkipInit, Tensor
-from ..nn import init
-from .config import BertConfig
-from .configuration import ACTIVATIONS
+from .._core import Dropout, Embedding, LayerNorm, Linear, Module, Parameter, Tensor
+from .bert import BertModel, BertPretrained, modern
 from .heads import FUNCTIONS
+from .outputs import output
+from .transformer_models import TransformerModel
+
+# What files may hold a second time.
+COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 
 
-def draw(module: Module, spread: float) -> None:
-    """Draw the weights of linear layers and tables; biases and the row of padding become zeros."""
-    for part in module.modules():
-        if not isinstance(part, (Linear, Embedding)):
-            continue
-        init.normal(part.weight, 0, spread)
-        if isinstance(part, Linear) and part.bias is not None:
-            part.bias.copy_(np.zeros(part.out_features, np.float32))
-        elif isinstance(part, Embedding) and part.padding_idx is not None:
-            table = part.weight.numpy().copy()
-            table[part.padding_idx] = 0
-            part.weight.copy_(table)
+class BertWithHead(BertPretrained):
+    """A model around a BertModel, called like it."""
 
+    def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
+        pooled = self.architecture.heads[self.key or ""].pooler
+        self.bert = BertModel(self.config, pooled, values=values)
 
-def drawn(config: BertConfig, values: bool, make: Callable[[], Any]) -> Any:
-    """Give what `make` makes, drawn as BERT is unless its values are not wanted."""
-    with SkipInit():
-        module = make()
-    if values:
-        draw(module, config.initializer_range)
-    return module
+    @property
+    def attention_weights(self) -> list[Tensor | None]:
+        """``(B, H, L, L)`` of each layer, of the last call, before dropout; None before the first."""
+        return self.bert.attention_weights
+
+    def forward(self, input_ids: Any, **options: Any) -> Any:
+        """Compute the scores of words, of the next sentence or of classes."""
+        hidden, pooled, *states = self.bert(input_ids, **options)
+        name, scores = self._scores(hidden, pooled)
+        return output(name, **scores, hidden_states=states[0] if states else None)
+
+    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
+        raise NotImplementedError
 
 
 class BertPredictionHeadTransform(Module):
     """``LayerNorm(act(dense(x)))``."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, width: int, activation: str, norm_eps: float) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[config.hidden_act]
-        self.dense = Linear(config.hidden_size, config.hidden_size)
-        self.LayerNorm = LayerNorm(config.hidden_size, config.layer_norm_eps)
+        self.activation = activation
+        self.dense = Linear(width, width)
+        self.LayerNorm = LayerNorm(width, norm_eps)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Compute it, ``(..., M)``."""
@@ -55,10 +60,10 @@ class BertPredictionHeadTransform(Module):
 class BertPredictionHead(Module):
     """``transform(x) @ words.T + bias``, where words is the table of word embeddings."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, width: int, outputs: int, activation: str, norm_eps: float) -> None:
         super().__init__()
-        self.transform = BertPredictionHeadTransform(config)
-        self.bias = Parameter(np.zeros(config.vocab_size, np.float32))
+        self.transform = BertPredictionHeadTransform(width, activation, norm_eps)
+        self.bias = Parameter(np.zeros(outputs, np.float32))
 
     def forward(self, hidden_states: Tensor, words: Embedding) -> Tensor:
         """Compute the scores, ``(..., V)``."""
@@ -66,14 +71,158 @@ class BertPredictionHead(Module):
 
 
 class BertPreTrainingHeads(Module):
-    """The heads of pre-training: parts ``predictions`` and ``seq_relationship``, which may be None."""
+    """The heads of pre-training: ``predictions`` and ``seq_relationship``, which may be None."""
 
-    def __init__(self, config: BertConfig, next_sentence: bool = True) -> None:
+    def __init__(self, predictions: Module, seq_relationship: Module | None) -> None:
         super().__init__()
-        self.predictions = BertPredictionHead(config)
-        self.seq_relationship = Linear(config.hidden_size, 2) if next_sentence else None
+        self.predictions, self.seq_relationship = predictions, seq_relationship
 
     def forward(self, hidden_states: Tensor, pooled: Any, words: Embedding) -> tuple[Tensor, Tensor | None]:
         """Compute the scores of the words, and of the two answers or None."""
         follows = None if self.seq_relationship is None else self.seq_relationship(pooled)
         return self.predictions(hidden_states, words), follows
+
+
+class BertWithWords(BertWithHead):
+    """One whose words are scored by the table of their embeddings."""
+
+    def _make_head(self, pooler: bool) -> None:
+        config, table = self.config, self.architecture.heads[self.key or ""]
+        if not config.tie_word_embeddings:
+            raise ValueError(
+                "BertConfig: tie_word_embeddings must be True because words are scored by their embeddings; got False"
+            )
+        o = table.options(config)
+        predictions = BertPredictionHead(o["inner"], o["outputs"], o["activation"], o["norm_eps"])
+        self.cls = BertPreTrainingHeads(predictions, Linear(o["inner"], 2) if table.pooler else None)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Load parameters; files may hold the decoder, which is the table of words, and have old names."""
+        copies = {name: own for name, own in COPIES.items() if name in state_dict}
+        state = {modern(name): x for name, x in state_dict.items() if name not in copies}
+        for copy, own in copies.items():
+            kept = state.setdefault(own, state_dict[copy])
+            if not np.array_equal(np.asarray(kept), np.asarray(state_dict[copy])):
+                raise ValueError(
+                    f"load_state_dict: {copy} must equal {own} because they are one parameter; got other numbers"
+                )
+        super().load_state_dict(state, strict)
+
+    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
+        words, follows = self.cls(hidden, pooled, self.bert.embeddings.word_embeddings)
+        if follows is None:
+            return "LogitsOutput", {"logits": words}
+        return "PreTrainingOutput", {"prediction_logits": words, "seq_relationship_logits": follows}
+
+
+class BertForPreTraining(BertWithWords):
+    """BERT with the heads of its pre-training: masked words, and whether the second sentence follows the first.
+
+    The scores of the words are ``LayerNorm(act(dense(x))) @ word_embeddings.T + bias``: the decoder is the table of
+    word embeddings itself. Called like :class:`BertModel`, it gives ``(prediction_logits, seq_relationship_logits)``.
+
+    Parameters
+    ----------
+    config : BertConfig
+    values : bool
+        As in :class:`BertModel`.
+
+    References
+    ----------
+    Devlin et al., 2018.
+
+    Examples
+    --------
+    >>> config = qkv.models.BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> words, follows = qkv.models.BertForPreTraining(config).eval()([[2, 5, 4, 3]])
+    >>> words.shape, follows.shape
+    ((1, 4, 30), (1, 2))
+    """
+
+    key = "ForPreTraining"
+
+
+class BertForMaskedLM(BertWithWords):
+    """BERT with the head that fills in masked words, as in :class:`BertForPreTraining`.
+
+    Parameters
+    ----------
+    config : BertConfig
+    values : bool
+        As in :class:`BertModel`.
+
+    Examples
+    --------
+    >>> config = qkv.models.BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> qkv.models.BertForMaskedLM(config).eval()([[2, 5, 4, 3]]).logits.shape
+    (1, 4, 30)
+    """
+
+    key = "ForMaskedLM"
+
+
+class BertClassifier(BertWithHead):
+    """One with a Linear layer after dropout, of the pooled first row or of all rows."""
+
+    def _make_head(self, pooler: bool) -> None:
+        options = self.architecture.heads[self.key or ""].options(self.config)
+        self.dropout = Dropout(options["dropout"])
+        self.classifier = Linear(self.config.hidden_size, options["outputs"])
+
+    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
+        rows = pooled if self.bert.pooler is not None else hidden
+        return "LogitsOutput", {"logits": self.classifier(self.dropout(rows))}
+
+
+class BertForSequenceClassification(BertClassifier):
+    """BERT with classes of a whole text: a Linear layer on the pooled first position.
+
+    Parameters
+    ----------
+    config : BertConfig
+        ``id2label`` or ``num_labels`` say how many classes there are.
+    values : bool
+        As in :class:`BertModel`.
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> model = qkv.models.BertForSequenceClassification(qkv.models.BertConfig(**sizes, num_labels=3)).eval()
+    >>> model([[2, 5, 4, 3]]).logits.shape
+    (1, 3)
+    """
+
+    key = "ForSequenceClassification"
+
+
+class BertForTokenClassification(BertClassifier):
+    """BERT with a class for each token: a Linear layer on every position.
+
+    Parameters
+    ----------
+    config : BertConfig
+        ``id2label`` or ``num_labels`` say how many classes there are.
+    values : bool
+        As in :class:`BertModel`.
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> model = qkv.models.BertForTokenClassification(qkv.models.BertConfig(**sizes, num_labels=5)).eval()
+    >>> model([[2, 5, 4, 3]]).logits.shape
+    (1, 4, 5)
+    """
+
+    key = "ForTokenClassification"
+
+
+BERT: dict[str | None, type[TransformerModel]] = {
+    kind.key: kind
+    for kind in (
+        BertModel,
+        BertForPreTraining,
+        BertForMaskedLM,
+        BertForSequenceClassification,
+        BertForTokenClassification,
+    )
+}

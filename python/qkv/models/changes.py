@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from .._errors import closest, keyword_hint
@@ -31,7 +31,7 @@ UNUSED = frozenset(
 )
 
 
-def known_entries(table: Architecture, config: Configuration, head: str | None) -> set[str]:
+def known_entries(table: Architecture, config: Configuration, head: str | None) -> Set[str]:
     """Give the entries that a model of this configuration is made by, in every spelling."""
     table.bodies(config)  # asks for entries that have no defaults; so does a head
     if head is not None and head in table.heads:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from .. import _core
 from .._errors import shown
-from .configuration import MOST_LABELS, NEVER
+from .configuration import MOST_LABELS, MOST_LAYERS, NEVER, Configuration
 
 SIZES = (
     "vocab_size",
@@ -22,11 +22,10 @@ SIZES = (
     "type_vocab_size",
 )
 NUMBERS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "layer_norm_eps")
-CORE = (*SIZES, *NUMBERS, "hidden_act", "pad_token_id")
 
 
 @dataclass
-class BertConfig:
+class BertConfig(Configuration):
     """Sizes and options of BERT; the defaults are those of BERT base, uncased.
 
     Parameters
@@ -86,7 +85,7 @@ class BertConfig:
     id2label: dict[int, str] | None = None
     num_labels: int | None = None
     extra: dict[str, Any] = field(default_factory=dict)
-    known: ClassVar[frozenset[str]]
+    model_type: ClassVar[str] = "bert"
 
     def __post_init__(self) -> None:
         for name in (*SIZES, "pad_token_id", *NUMBERS, "classifier_dropout"):
@@ -103,6 +102,10 @@ class BertConfig:
             least = 0 if name == "num_hidden_layers" else 1
             if getattr(self, name) < least:
                 raise ValueError(f"BertConfig: {name} must be at least {least}; got {getattr(self, name)}")
+        if self.num_hidden_layers > MOST_LAYERS:
+            raise ValueError(
+                f"BertConfig: num_hidden_layers must be at most {MOST_LAYERS}; got {self.num_hidden_layers}"
+            )
         if self.hidden_size % self.num_attention_heads != 0:
             raise ValueError(
                 "BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = "
@@ -184,9 +187,14 @@ class BertConfig:
         """The numbers of the classes by name."""
         return {name: number for number, name in (self.id2label or {}).items()}
 
-    def core(self) -> dict[str, Any]:
-        """Give the entries of the encoder's table."""
-        return {name: getattr(self, name) for name in CORE}
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {"tie_word_embeddings": True, **vars(self).get("extra", {}), **vars(self)}
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """Return an entry, or `otherwise` where there is none."""
+        value = self._values.get(name)
+        return otherwise if value is None else value
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> BertConfig:
@@ -235,7 +243,7 @@ class BertConfig:
             if f.name not in ("extra", "num_labels")
         }
         own["id2label"] = {str(k): v for k, v in (self.id2label or {}).items()}
-        return {**self.extra, **own, "label2id": self.label2id, "model_type": "bert"}
+        return {**self.extra, **own, "label2id": self.label2id, "model_type": self.model_type}
 
 
 _OTHERS = {"architectures", "is_decoder", "label2id", "model_type", "tie_word_embeddings", *NEVER}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from .._errors import shown
@@ -66,6 +66,10 @@ class Configuration:
     (24, 24, 1024)
     """
 
+    known: Set[str]
+    num_labels: Any
+    _standard: Mapping[str, str] = {}
+
     def __init__(
         self,
         entries: Mapping[str, Any],
@@ -76,7 +80,7 @@ class Configuration:
         self._standard = standard
         self.known = {*defaults, *allowed}  # and what is asked for besides
         self._given = {standard.get(name, name): value for name, value in entries.items()}
-        self._values = {
+        self._checked = {
             **defaults,
             **{k: v for k, v in self._given.items() if v is not None or k in defaults},
         }
@@ -91,6 +95,10 @@ class Configuration:
                 )
         self.num_labels = self._count_labels()
 
+    @property
+    def _values(self) -> dict[str, Any]:
+        return self._checked
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -104,7 +112,7 @@ class Configuration:
 
     def get(self, name: str, otherwise: Any = None) -> Any:
         """Give an entry, or `otherwise` where there is none."""
-        self.known.add(name)
+        self.known |= {name}
         value = self._values.get(self._standard.get(name, name))
         return otherwise if value is None else value
 

@@ -127,21 +127,21 @@ class EncoderDecoderModel(Generation, TransformerModel):
     _begin = decoded
 
     @property
-    def encoder_attention_weights(self) -> list[Tensor]:
+    def encoder_attention_weights(self) -> list[Tensor | None]:
         """``(B, H, Ls, Ls)`` of each layer of the encoder, of the last call."""
         return list(self.encoder.attention_weights)
 
     @property
-    def decoder_attention_weights(self) -> list[Tensor]:
+    def decoder_attention_weights(self) -> list[Tensor | None]:
         """``(B, H, L, L)`` of each layer of the decoder."""
         return list(self.decoder.attention_weights)
 
     @property
-    def cross_attention_weights(self) -> list[Tensor]:
+    def cross_attention_weights(self) -> list[Tensor | None]:
         """``(B, H, L, Ls)`` of each layer of the decoder, over the encoder's rows."""
         return list(self.decoder.memory_weights)
 
     @property
-    def attention_weights(self) -> list[Tensor]:
+    def attention_weights(self) -> list[Tensor | None]:
         """Those of the decoder; of the encoder, where that is alone."""
         return list(getattr(self, "decoder", self.encoder).attention_weights)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .architecture import Architecture, Names, Piece, stored
+from .architecture import Architecture, HeadTable, Names, Piece, stored
+from .changes import check_changes, known_entries
 from .configuration import Configuration
 from .files import Weights, check_shape, listed, read_json
+from .generation_rules import ENTRIES
 
 BUFFERS = re.compile(
     r"(position_ids|token_type_ids|inv_freq|masked_bias|attn\.bias|attention\.bias|embed_tokens\.weight)$"
@@ -22,23 +24,34 @@ class Stored:
     """Where the parameters of a model are in a file: under which names, of which shapes."""
 
     def __init__(
-        self, architecture: Architecture, names: Names, bare: bool, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        architecture: Architecture,
+        names: Names | None,
+        bare: bool,
+        shapes: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.architecture, self.bare, self.shapes = architecture, bare, dict(shapes)
         self.places: dict[str, list[tuple[str, Piece]]] = {}  # of the file's name: the model's, in order
-        self.layers: set[str] = set()  # what stands before the numbers of layers
+        self.layers: set[str] = set()  # what is before the numbers of layers
+        self.head: set[str] = set()  # the file's names of what is no part of the body
         for own in shapes:
-            piece, theirs = stored(own.removeprefix("body."), names)
+            if names is None:
+                front = "" if bare else architecture.prefix + "."
+                theirs = own.removeprefix(front)
+                piece, above = Piece(re.sub(r"\.\d+\.", ".{}.", theirs, count=1)), not own.startswith(front)
+            else:
+                (piece, theirs), above = stored(own.removeprefix("body."), names), own.startswith("head.")
             self.places.setdefault(theirs, []).append((own, piece))
-            if "{}" in piece.name:
+            if above:
+                self.head.add(theirs)
+            elif "{}" in piece.name:
                 self.layers.add(piece.name.partition("{}")[0])
         for parts in self.places.values():
             parts.sort(key=lambda part: part[1].number)
 
     def full(self, theirs: str, prefix: str) -> str:
         """Give the name with the prefix of the body, which heads do not have."""
-        own = self.places[theirs][0][0]
-        return theirs if own.startswith("head.") or not prefix else f"{prefix}.{theirs}"
+        return theirs if theirs in self.head or not prefix else f"{prefix}.{theirs}"
 
     def held(self, theirs: str) -> tuple[int, ...]:
         """Give the shape that the file must have."""
@@ -78,53 +91,103 @@ def check_layers(weights: Weights, names: Names, prefix: str, counts: Mapping[st
             )
 
 
-def check_embeddings(weights: Weights, names: Names, prefix: str, bodies: Mapping[str, Any]) -> None:
-    """Compare words and width with the file before a table of these sizes is made."""
+def check_sizes(weights: Weights, names: Names, prefix: str, bodies: Mapping[str, Any]) -> None:
+    """Compare tables and the first layer with the file before anything of these sizes is made."""
     for body, options in bodies.items():
-        own = "embedding" if body == "body" else f"{body}.embedding"
-        if not isinstance(options, dict) or own not in names:
+        if not isinstance(options, dict):
             continue
-        name = f"{prefix}.{names[own]}.weight".lstrip(".")
-        expected = (options["vocab_size"], options.get("embedding_size", options["d_model"]))
-        if name in weights.shapes:
-            check_shape(weights.path, name, weights.shapes[name], expected)
+        width = options.get("embedding_size", options["d_model"])
+        rows = {
+            "embedding": "vocab_size",
+            "position_embedding": "max_positions",
+            "type_embedding": "type_vocab_size",
+        }
+        shapes: dict[str, Any] = {own: (options.get(size), width) for own, size in rows.items()}
+        if options["layers"]:
+            inner = options["layers"][0].get("dim_feedforward")
+            shapes["layers.{}.linear1"] = (inner, options["d_model"])
+        for own, shape in shapes.items():
+            found = names.get(own if body == "body" else f"{body}.{own}")
+            if found is None or not shape[0]:
+                continue
+            piece = Piece(found) if isinstance(found, str) else found
+            name = f"{prefix}.{piece.name}.weight".lstrip(".").replace("{}", "0")
+            if name in weights.shapes:
+                check_shape(weights.path, name, weights.shapes[name], piece.held(shape))
 
 
-def read_parameters(
-    stored: Stored, weights: Weights, prefix: str, heads: int
-) -> Iterator[dict[str, np.ndarray]]:
-    """Read all parameters of a model, a tensor of the file at a time, after a look at all names and shapes."""
+# What files call parameters otherwise.
+OLD_NAMES = (
+    ("LayerNorm.weight", "LayerNorm.gamma"),
+    ("LayerNorm.bias", "LayerNorm.beta"),
+    ("cls.predictions.bias", "cls.predictions.decoder.bias"),
+)
+
+
+def find_parameters(stored: Stored, weights: Weights, prefix: str, new_head: bool | None) -> dict[str, str]:
+    """Return the file's names of a model's parameters, after a look at all names and shapes.
+
+    Those of a head may be missing if `new_head` is True; None where that is no option.
+    """
     wanted, missing = {}, []
     for theirs, parts in stored.places.items():
         name = stored.full(theirs, prefix)
-        if name not in weights.shapes:
-            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            )
-            name = old if old in weights.shapes else name
+        for new, old in OLD_NAMES:
+            if name not in weights.shapes and name.replace(new, old) in weights.shapes:
+                name = name.replace(new, old)
         if name in weights.shapes:
             wanted[theirs] = name
             check_shape(weights.path, name, weights.shapes[name], stored.held(theirs))
         elif not parts[0][1].optional:
-            missing.append(name)
-    if missing:
+            missing.append(theirs)
+    only_head = bool(missing) and {*missing} <= stored.head
+    if missing and not (only_head and new_head):
+        names = [stored.full(theirs, prefix) for theirs in missing]
+        if only_head and new_head is False:
+            raise ValueError(
+                f"{weights.path}: must hold {names[0]}, or new_head=True be given; missing: {listed(names)}"
+            )
         raise ValueError(
-            f"{weights.path}: must hold the tensors of {stored.architecture.model_type}; missing: {listed(missing)}"
+            f"{weights.path}: must hold the tensors of {stored.architecture.model_type}; missing: {listed(names)}"
         )
+    if stored.architecture.beside is not None:
+        check_once(weights, wanted.values(), stored.architecture.prefix + ".")
     front = re.escape(prefix + ".") if prefix else ""
     inside = re.compile(front + "(" + "|".join(map(re.escape, sorted(stored.layers))) + r")\d+\.")
+    beside = re.compile(stored.architecture.beside or "")
     left = sorted(
-        n for n in set(weights.shapes) - set(wanted.values()) if inside.match(n) and not BUFFERS.search(n)
+        n
+        for n in set(weights.shapes) - set(wanted.values())
+        if not (BUFFERS.search(n) if inside.match(n) else beside.match(n))
     )
     if left:
         raise ValueError(
             f"{weights.path}: must hold layers of {stored.architecture.model_type} with the options of config.json; "
             f"got {listed(left)} beside them"
         )
+    return wanted
+
+
+def check_once(weights: Weights, names: Iterable[str], prefix: str) -> None:
+    """Refuse a file that has a tensor with the prefix of the body and without it."""
+    for name in names:
+        twin = name.removeprefix(prefix) if name.startswith(prefix) else prefix + name
+        if twin in weights.shapes:
+            raise ValueError(f"{weights.path}: must hold each tensor once; got {name} and {twin}")
+
+
+def read_parameters(
+    stored: Stored, weights: Weights, wanted: Mapping[str, str], heads: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Read the parameters of a model, a tensor of the file at a time; those that a file may lack are zeros."""
     for theirs, array in weights.read(wanted):
         yield {own: piece.take(array, stored.shapes[own], heads) for own, piece in stored.places[theirs]}
     for theirs in stored.places.keys() - wanted.keys():
-        yield {own: np.zeros(stored.shapes[own], np.float32) for own, _ in stored.places[theirs]}
+        yield {
+            own: np.zeros(stored.shapes[own], np.float32)
+            for own, piece in stored.places[theirs]
+            if piece.optional
+        }
 
 
 def joined(
@@ -146,3 +209,104 @@ def read_generation(folder: Path) -> dict[str, Any] | None:
     path = folder / "generation_config.json"
     found: dict[str, Any] | None = read_json(path) if path.is_file() else None
     return found
+
+
+def folder_entries(folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the entries of a folder's config.json, without the labels that a change of their number replaces."""
+    entries: dict[str, Any] = read_json(folder / "config.json")
+    replaced = ("id2label", "label2id") if "num_labels" in changes else ()
+    return {name: value for name, value in entries.items() if name not in replaced}
+
+
+def load_model(
+    path: Path,
+    entries: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    opened: Callable[[], Any],
+    chosen: Callable[[Mapping[str, Any]], tuple[Architecture, str | None]],
+    class_of: Callable[[Architecture, str | None], Any],
+    *,
+    operation: str = "from_pretrained",
+    new_head: bool | None = None,
+    generation: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a model as a file's configuration says, with the file's parameters.
+
+    Parameters
+    ----------
+    path : Path
+        Of the configuration, for messages.
+    entries, changes : mapping
+        Of the configuration; what the caller replaces in them.
+    opened : callable
+        Opens the file with the weights.
+    chosen : callable
+        From the entries to the table and the key of its head.
+    class_of : callable
+        From a table and a head to the class of the model.
+    operation : str
+        For messages.
+    new_head : bool, optional
+        Draw the parameters of a head that the file lacks (True) or refuse (False); None: the model has no head then.
+    generation : mapping, optional
+        The entries of generation_config.json.
+    """
+    entries = {**entries, **changes}
+    try:
+        table, head = chosen(entries)
+        config = table.configuration(entries)
+        bodies = table.bodies(config)
+        if head is not None and head == table.encoder_only:
+            bodies.pop("decoder")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    check_changes(operation, changes, known_entries(table, config, head))
+    weights = opened()
+    names = table.all_names(config, head)
+    prefix = body_prefix(table, names, weights)
+    counts = {name: len(options["layers"]) for name, options in bodies.items() if isinstance(options, dict)}
+    check_layers(weights, names, prefix, counts)
+    check_sizes(weights, names, prefix, bodies)
+    top = table.heads.get(head or "")
+    untied = top is not None and has_own_scores(top, config, names, weights, prefix)
+    if untied and "tie_word_embeddings" not in changes:
+        config = table.configuration({**entries, "tie_word_embeddings": False})
+    if new_head is None and top is not None and not has_head(top, config, weights):
+        head = None
+    pooler = table.pooler is None or has_head(table.pooler, config, weights, prefix)
+    make = class_of(table, head)._made
+    try:
+        model = make(config, head, values=False, pooler=pooler)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    stored = model._stored()
+    wanted = find_parameters(stored, weights, prefix, new_head)
+    if stored.head - wanted.keys():
+        model = make(config, head, values=True, pooler=pooler)
+    for part in read_parameters(stored, weights, wanted, config.num_attention_heads):
+        model.load_state_dict(part, strict=False)
+    if generation is not None:
+        generation = {**generation, **{name: value for name, value in changes.items() if name in ENTRIES}}
+    model.given_generation = generation
+    return model.eval()
+
+
+def has_own_scores(head: HeadTable, config: Configuration, names: Names, weights: Any, prefix: str) -> bool:
+    """Say whether a file has other scores of words than the embeddings; they hold then, as in Hugging Face's."""
+    if not head.options(config).get("tied"):
+        return False
+    words = f"{prefix}.{next(iter(names.values()))}".lstrip(".")
+    found = {name: f"{name}.weight" for name in (words, str(head.names.get("head.output")))}
+    if not weights.shapes.keys() >= set(found.values()):
+        return False
+    return not np.array_equal(*(array for _, array in weights.read(found)))
+
+
+def has_head(head: HeadTable, config: Configuration, weights: Any, prefix: str = "") -> bool:
+    """Say whether a file has a head's own parameters. One that is the embeddings' matrix alone has none."""
+    options = head.options(config)
+    if options.get("tied") and not options.get("inner"):
+        return True
+    found = [name if isinstance(name, str) else name.name for name in head.names.values()]
+    names = [f"{prefix}.{name}".lstrip(".") for name in found]
+    return any(key == n or key.startswith(n + ".") for n in names for key in weights.shapes)

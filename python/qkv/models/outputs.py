@@ -21,11 +21,6 @@ def _tuple_type(name: str, fields: tuple[str, ...]) -> Any:
     return kind
 
 
-def reduced(result: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Give what a named tuple is pickled and copied by: its numbers, without their history."""
-    return type(result), tuple(without_history([*result]))
-
-
 def _made(name: str, fields: tuple[str, ...], *values: Any) -> Any:
     return _tuple_type(name, fields)(*values)
 

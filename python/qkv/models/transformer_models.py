@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core import Embedding, Module, SkipInit, Tensor, TransformerBody
-from .architecture import Architecture, architecture_of
+from .architecture import Architecture, Names, architecture_of
 from .configuration import Configuration
 from .files import write_model
 from .heads import Head
@@ -52,19 +52,29 @@ class TransformerModel(Module):
         architecture = self.architecture
         self.given_generation: dict[str, Any] | None = None
         self._make_bodies(architecture.bodies(config), values)
-        table = architecture.heads.get(head) if head is not None else None
-        above = architecture.pooler if pooler and (table is None or table.pooler) else None
         with nullcontext() if values else SkipInit():
-            self.pooler = None if above is None else Head(config.hidden_size, **above.options(config))
-            self.head = None if table is None else Head(config.hidden_size, **table.options(config))
+            self._make_head(pooler)
+
+    @classmethod
+    def _made(
+        cls, config: Configuration, head: str | None = None, *, values: bool = True, pooler: bool = True
+    ) -> Any:
+        """Return a model, whatever parameters the class has."""
+        return cls(config, head, values=values, pooler=pooler)
 
     def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
         for name, chosen in options.items():
             setattr(self, name, TransformerBody(**chosen, values=values))
 
+    def _make_head(self, pooler: bool) -> None:
+        config, table = self.config, self.architecture.heads.get(self.head_name or "")
+        above = self.architecture.pooler if pooler and (table is None or table.pooler) else None
+        self.pooler = None if above is None else Head(config.hidden_size, **above.options(config))
+        self.head = None if table is None else Head(config.hidden_size, **table.options(config))
+
     @property
-    def attention_weights(self) -> list[Tensor]:
-        """The weights of each layer, of the last call."""
+    def attention_weights(self) -> list[Tensor | None]:
+        """The weights of each layer, of the last call; None before the first."""
         return list(self.body.attention_weights)
 
     @property
@@ -72,14 +82,13 @@ class TransformerModel(Module):
         """The table of the model type."""
         return architecture_of(self.config.model_type)
 
+    def _names(self) -> Names | None:
+        """The file's names of the parameters; None where they are the model's own."""
+        return self.architecture.all_names(self.config, self.head_name)
+
     def _stored(self) -> Stored:
         shapes = {name: tuple(p.shape) for name, p in self.named_parameters()}
-        return Stored(
-            self.architecture,
-            self.architecture.all_names(self.config, self.head_name),
-            self.head_name is None,
-            shapes,
-        )
+        return Stored(self.architecture, self._names(), self.head_name is None, shapes)
 
     @property
     def generation(self) -> dict[str, Any]:
@@ -178,7 +187,7 @@ class EncoderModel(TransformerModel):
         output_hidden_states: bool = False,
     ) -> Any:
         """Compute the hidden states, or what the head makes of them."""
-        hidden = self.body(
+        hidden = self._rows(
             input_ids,
             attention_mask=attention_mask,
             valid_lens=valid_lens,
@@ -191,6 +200,9 @@ class EncoderModel(TransformerModel):
         if self.head is not None and self.head.pooling == "mean":
             keep = kept_rows(attention_mask, valid_lens, last.shape[:2], str(last.dtype))
         return self._finished(last, states, keep)
+
+    def _rows(self, input_ids: Any, **options: Any) -> Any:
+        return self.body(input_ids, **options)
 
     @property
     def positions(self) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, Options, only_body, projections
-from ..bert_family import labels, masked_words
 from ..configuration import Configuration
+from .bert import labels, masked_words
 
 
 def options(c: Configuration) -> dict[str, Options]:

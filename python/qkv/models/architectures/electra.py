@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, HeadTable, Options
-from ..bert_family import DEFAULTS, NAMES, body, labels, masked_words
 from ..configuration import Configuration
+from .bert import DEFAULTS, NAMES, body, labels, masked_words
 
 
 def options(c: Configuration) -> dict[str, Options]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, Options, projections
-from ..bert_family import DEFAULTS, NAMES
 from ..configuration import Configuration
+from .bert import DEFAULTS, NAMES
 from .roberta import ARCHITECTURE as ROBERTA
 from .roberta import counted
 

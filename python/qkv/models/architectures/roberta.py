@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..architecture import Architecture, Options
-from ..bert_family import DEFAULTS, NAMES, POOLER, body, labels, masked_words
 from ..configuration import Configuration
+from .bert import DEFAULTS, NAMES, POOLER, body, labels, masked_words
 
 
 def counted(c: Configuration) -> Options:

@@ -1,9 +1,12 @@
-"""What the tables of BERT's family share: entries of configurations, options, names and heads."""
+"""BERT, and what the tables of its family share: entries of configurations, options, names and heads."""
 
 from __future__ import annotations
 
-from .architecture import HeadTable, Options, head_names, projections
-from .configuration import Configuration, sizes
+from dataclasses import replace
+
+from ..architecture import Architecture, HeadTable, Options, head_names, projections
+from ..config import BertConfig
+from ..configuration import Configuration, sizes
 
 DEFAULTS = {
     "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
@@ -56,8 +59,8 @@ def body(c: Configuration) -> Options:
     }
 
 
-def halves(c: Configuration) -> tuple[Options, Options]:
-    """Give the options of a body of embeddings and of one of layers, whose parts have Hugging Face's names."""
+def halves(both: Options) -> tuple[Options, Options]:
+    """Split a body's options into those of its embeddings and of its layers, whose parts have the file's names."""
 
     def under(start: str) -> dict[str, str]:
         return {
@@ -66,12 +69,12 @@ def halves(c: Configuration) -> tuple[Options, Options]:
             if theirs.startswith(start)
         }
 
-    whole = body(c)
+    whole = dict(both)
     paths = {"self_attn": "attention.self", **under("encoder.layer.{}.")}
     paths |= {"dropout1": "attention.output.dropout", "dropout2": "output.dropout"}
     layers = [{**layer, "names": paths} for layer in whole.pop("layers")]
     embeddings = {**whole, "names": {**under("embeddings."), "dropout": "dropout"}}
-    return embeddings, {"layers": layers, "d_model": c.hidden_size, "names": {"layers": "layer"}}
+    return embeddings, {"layers": layers, "d_model": whole["d_model"], "names": {"layers": "layer"}}
 
 
 def masked_words(
@@ -119,4 +122,35 @@ def labels(
 POOLER = HeadTable(
     lambda c: {"inner": c.hidden_size, "activation": "tanh", "pooling": "first"},
     {"pooler.dense": "pooler.dense"},
+)
+
+WORDS = masked_words(
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.decoder",
+    "cls.predictions.bias",
+    activation="hidden_act",
+)
+ARCHITECTURE = Architecture(
+    model_type="bert",
+    kind="encoder",
+    classes="Bert",
+    prefix="bert",
+    defaults=DEFAULTS,
+    bodies=lambda c: {"body": body(c)},
+    names=NAMES,
+    heads={
+        "ForPreTraining": HeadTable(
+            WORDS.options,
+            {"head.follows": "cls.seq_relationship", "head.output": "cls.predictions.decoder"},
+            pooler=True,
+        ),
+        "ForMaskedLM": WORDS,
+        "ForSequenceClassification": replace(labels(), pooler=True),
+        "ForTokenClassification": labels(),
+    },
+    pooler=POOLER,
+    configure=BertConfig.from_dict,
+    # The heads of other models, and buffers.
+    beside=r"(cls|classifier|qa_outputs|dropout)\.|(bert\.)?pooler\.|(bert\.)?embeddings\.(position|token_type)_ids$",
 )
