@@ -24,6 +24,9 @@ BINDINGS = [
     "layers",
     "models",
 ]  # likewise, of cpp/bindings
+ROOMS = {  # likewise, of packages of python/qkv
+    "models": ["architectures", "generation", "files", "text", "families", "sentences"],
+}
 LINES = 400
 LONGER: dict[str, int] = {}  # files that may have more, and how many
 HEAVY = {
@@ -252,13 +255,31 @@ def test_modules_of_python_import_each_other_in_no_circle():
         folders.setdefault(folder, set()).update({name.split(".")[0] for name in imported} - {folder})
     list(TopologicalSorter(folders).static_order())
     assert "distributed" in folders["training"]
-    assert "models.config" in graph["models.bert"]
-    lazy = "def f():\n    from .bert import BertModel\n    from .. import masks"
-    assert imported_modules(PYTHON / "models" / "x.py", lazy, known) == {"models.bert", "masks"}
+    assert "models.architectures.bert_config" in graph["models.families.bert"]
+    lazy = "def f():\n    from .bert import BertModel\n    from ... import masks"
+    assert imported_modules(PYTHON / "models/families/x.py", lazy, known) == {"models.families.bert", "masks"}
     absolute = (
         "import qkv.torch\ndef f():\n    from qkv.random.stream import manual_seed\n    from qkv import nn"
     )
     assert imported_modules(PYTHON / "models" / "x.py", absolute, known) == {"torch", "random.stream", "nn"}
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_a_room_imports_only_those_before_it(package):
+    known, rooms = {module_name(path) for path in MODULES}, ROOMS[package]
+    inside = [path for path in MODULES if path.relative_to(PYTHON).parts[0] == package]
+    assert {
+        path.relative_to(PYTHON).parts[1] for path in inside if len(path.relative_to(PYTHON).parts) > 2
+    } == {*rooms}
+    wrong = {}
+    for path in inside:
+        own = [*module_name(path).split("."), ""][1]
+        before = rooms[: rooms.index(own) + 1] if own in rooms else rooms
+        for imported in imported_modules(path, path.read_text(encoding="utf8"), known):
+            top, _, rest = imported.partition(".")
+            if top == package and rest.partition(".")[0] not in before:
+                wrong.setdefault(module_name(path), set()).add(imported)
+    assert wrong == {}
 
 
 def test_import_loads_nothing_heavy():

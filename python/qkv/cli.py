@@ -148,7 +148,7 @@ def _reproduce(options: argparse.Namespace) -> int:
 def _embed(options: argparse.Namespace) -> int:
     from .distributed.environment import told_rank
     from .distributed.failure import settle
-    from .models.embed import embed_lines
+    from .models.sentences.embed import embed_lines
 
     try:
         embed_lines(

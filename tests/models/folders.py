@@ -62,7 +62,7 @@ def make_folder(
         for i, (path, kind) in enumerate(parts if normalize else parts[:2])
     ]
     (folder / "1_Pooling").mkdir(exist_ok=True)
-    keys = {models.sentence_encoder.POOLINGS[name]: True for name in pooling}
+    keys = {models.sentences.pooling.POOLINGS[name]: True for name in pooling}
     write(folder / "modules.json", entries)
     write(
         folder / "1_Pooling" / "config.json",

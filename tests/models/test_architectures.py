@@ -262,10 +262,12 @@ READ = {
 @pytest.mark.parametrize("kind", TINY)
 def test_every_entry_of_a_configuration_is_known(kind):
     if kind == "bert":
-        known = {f.name for f in dataclasses.fields(models.BertConfig)} | set(models.configuration.NEVER)
+        known = {f.name for f in dataclasses.fields(models.BertConfig)} | set(
+            models.architectures.configuration.NEVER
+        )
         known |= {"tie_word_embeddings"}
     else:
-        table = models.auto.architecture_of(kind)
+        table = models.architectures.table.architecture_of(kind)
         known = set(table.defaults) | set(table.allowed)
     common, variants = TINY[kind]
     config = transformers.AutoConfig.for_model(kind, **{**common, **next(iter(variants.values()))}).to_dict()

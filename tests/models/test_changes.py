@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qkv import models
-from qkv.models.architecture import MODEL_TYPES, architecture_of
+from qkv.models.architectures.table import MODEL_TYPES, architecture_of
 
 LLAMA = dict(
     model_type="llama", architectures=["LlamaForCausalLM"], vocab_size=29, hidden_size=24, num_hidden_layers=2,
@@ -101,7 +101,7 @@ def test_a_change_of_what_is_generated_by(llama, tmp_path, beside):
 def test_every_default_may_be_changed(kind):
     table = architecture_of(kind) if kind != "bert" else None
     defaults = table.defaults if table else models.BertConfig().to_dict()
-    from qkv.models.changes import check_changes, known_entries
+    from qkv.models.files.changes import check_changes, known_entries
 
     known = models.BertConfig.known
     if table is not None:
@@ -128,7 +128,7 @@ def test_a_configuration_by_hand_may_hold_other_entries_but_no_slips():
 @pytest.mark.parametrize("kind", MODEL_TYPES)
 def test_no_entry_of_hugging_faces_is_taken_for_a_slip(kind):
     transformers = pytest.importorskip("transformers")
-    from qkv.models.changes import check_spelling, known_entries
+    from qkv.models.files.changes import check_spelling, known_entries
 
     entries = transformers.AutoConfig.for_model(kind).to_dict()
     if kind == "bert":

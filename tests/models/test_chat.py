@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from qkv.models.chat import rendered
+from qkv.models.text.chat import rendered
 
 pytest.importorskip("jinja2")
 MESSAGES = [

@@ -90,7 +90,7 @@ def test_lines_end_at_newlines_only(tmp_path, model, text):
 
 
 def test_more_lines_than_a_chunk(tmp_path, model, expected, monkeypatch):
-    monkeypatch.setattr(models.embed, "CHUNK", 4)
+    monkeypatch.setattr(models.sentences.embed, "CHUNK", 4)
     (tmp_path / "in").write_text("\n".join(TEXTS * 5) + "\n", encoding="utf8")
     assert models.embed_lines(model, tmp_path / "in", tmp_path / "out.npy", batch_size=3) == 35
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), np.tile(expected, (5, 1)), 1e-5, 1e-6)
@@ -98,7 +98,7 @@ def test_more_lines_than_a_chunk(tmp_path, model, expected, monkeypatch):
 
 def test_only_some_lines_are_held(model, monkeypatch):
     """The input is read as the output is written."""
-    monkeypatch.setattr(models.embed, "CHUNK", 2)
+    monkeypatch.setattr(models.sentences.embed, "CHUNK", 2)
     read, seen = [], []
 
     class Source(io.RawIOBase):
@@ -126,7 +126,7 @@ def test_a_bar(tmp_path, model, texts, capsys):
 
 
 def test_a_failure_leaves_the_old_output(tmp_path, model, monkeypatch, capsys):
-    monkeypatch.setattr(models.embed, "CHUNK", 2)
+    monkeypatch.setattr(models.sentences.embed, "CHUNK", 2)
     (tmp_path / "out.npy").write_bytes(b"old")
     (tmp_path / "in").write_bytes(b"dog\ncat\ndog\n\xff\n")
     assert run("--model", model, tmp_path / "in", "--output", tmp_path / "out.npy", "--batch-size", 1) == 2
@@ -261,7 +261,7 @@ def test_the_output_is_another_file_than_the_input(model, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_an_input_that_changes_while_it_is_read(model, tmp_path, monkeypatch, resume):
-    monkeypatch.setattr(models.embed, "CHUNK", 2)
+    monkeypatch.setattr(models.sentences.embed, "CHUNK", 2)
     path, encode = tmp_path / "in", models.SentenceEncoder.encode
     path.write_bytes(b"dog\n" * 5)
 

@@ -13,7 +13,7 @@ from ranks.mpi import Job, needs_mpi
 
 from models.folders import TEXTS, make_folder
 from qkv import cli, models
-from qkv.models import embed, embed_parts
+from qkv.models.sentences import embed, embed_parts
 
 pytest.importorskip("safetensors")
 pytest.importorskip("tokenizers")
@@ -38,7 +38,7 @@ def texts(tmp_path):
 SLOWLY = """
 import sys, time
 from qkv import cli
-from qkv.models import embed
+from qkv.models.sentences import embed
 embed.CHUNK = 7
 encode = embed.SentenceEncoder.encode
 def slowly(self, *arguments):

@@ -9,7 +9,7 @@ import qkv
 from models.test_architectures import BOTH_SIDES, CAUSAL, HEADS, IDS, LEFT, RIGHT
 from models.tiny_models import CASES, TINY, hugging_face
 from qkv import models
-from qkv.models import generation_rules
+from qkv.models.generation import rules
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers", minversion="5")
@@ -96,8 +96,8 @@ def test_the_first_id_of_a_decoder_is_a_word(tmp_path, start, kind):
 
 
 def test_an_encoder_may_have_more_words():
-    rules = generation_rules.Rules({"encoder_no_repeat_ngram_size": 1}, [], 1, 5, source=np.array([[2, 9]]))
-    assert rules.apply(np.array([[0]]), np.zeros((1, 5))).tolist() == [[0, 0, -np.inf, 0, 0]]
+    limits = rules.Rules({"encoder_no_repeat_ngram_size": 1}, [], 1, 5, source=np.array([[2, 9]]))
+    assert limits.apply(np.array([[0]]), np.zeros((1, 5))).tolist() == [[0, 0, -np.inf, 0, 0]]
 
 
 def test_generation_takes_no_unknown_rule(tmp_path):

@@ -73,7 +73,7 @@ def test_supported_types_have_tables():
     assert len(models.supported()) == 21
     for kind in models.supported():
         if kind != "bert":
-            assert models.auto.architecture_of(kind).model_type == kind
+            assert models.architectures.table.architecture_of(kind).model_type == kind
 
 
 def test_a_bert_of_a_configuration():

@@ -12,25 +12,25 @@ from .._core import (
     Transformer,
 )
 from .._public import publish
-from .auto import from_config, from_pretrained, supported
-from .bert import BertModel, count_parameters
-from .bert_heads import (
+from .architectures.bert_config import BertConfig
+from .architectures.configuration import Configuration
+from .families.auto import from_config, from_pretrained, supported
+from .families.bert import BertModel, count_parameters
+from .families.bert_heads import (
     BertForMaskedLM,
     BertForPreTraining,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from .config import BertConfig
-from .configuration import Configuration
-from .decoding import beam_search, generate
-from .embed import embed_lines
-from .encoder_decoder import EncoderDecoder
-from .image_model import ImageModel
-from .language_models import CausalModel, EncoderDecoderModel
-from .masking import mask_tokens
-from .sentence_encoder import SentenceEncoder
-from .tokens import Tokenizer
-from .transformer_models import EncoderModel
+from .families.encoder_decoder import EncoderDecoder
+from .families.image_model import ImageModel
+from .families.language_models import CausalModel, EncoderDecoderModel
+from .families.pretrained import EncoderModel
+from .generation.decoding import beam_search, generate
+from .sentences.embed import embed_lines
+from .sentences.sentence_encoder import SentenceEncoder
+from .text.masking import mask_tokens
+from .text.tokens import Tokenizer
 
 __all__ = [
     "AttentionDecoder",
@@ -66,4 +66,6 @@ __all__ = [
     "supported",
 ]
 
+for _kind in [value for value in map(globals().get, __all__) if isinstance(value, type)]:
+    _kind.__module__ = __name__  # what they are pickled by, wherever they are defined
 publish(__name__)

@@ -132,7 +132,7 @@ def language_model(comm):
 
 
 def embed(comm):
-    from qkv.models import embed as command
+    from qkv.models.sentences import embed as command
 
     command.CHUNK = 3
     encode = command.SentenceEncoder.encode

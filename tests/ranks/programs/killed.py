@@ -15,7 +15,7 @@ import train
 
 import qkv
 from qkv import cli
-from qkv.models import embed
+from qkv.models.sentences import embed
 
 LINES = 7  # of a part
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..architecture import Architecture, HeadTable, Options, head_names, projections
-from ..config import BertConfig
-from ..configuration import Configuration, sizes
+from .bert_config import BertConfig
+from .configuration import Configuration, sizes
+from .table import Architecture, HeadTable, Options, head_names, projections
 
 DEFAULTS = {
     "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, language_head, only_body, packed
-from ..configuration import Configuration
+from .configuration import Configuration
+from .table import Architecture, Options, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:

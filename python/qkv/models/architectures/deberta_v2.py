@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, projections
-from ..configuration import Configuration
 from .bert import DEFAULTS, NAMES, block, body, labels, masked_words
+from .configuration import Configuration
+from .table import Architecture, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, only_body, projections
-from ..configuration import Configuration
 from .bert import labels, masked_words
+from .configuration import Configuration
+from .table import Architecture, Options, only_body, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:

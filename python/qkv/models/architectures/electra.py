@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options
-from ..configuration import Configuration
 from .bert import DEFAULTS, NAMES, body, labels, masked_words
+from .configuration import Configuration
+from .table import Architecture, HeadTable, Options
 
 
 def options(c: Configuration) -> dict[str, Options]:

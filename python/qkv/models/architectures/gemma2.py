@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, Options, Piece, language_head
-from ..configuration import Configuration, windows
+from .configuration import Configuration, windows
 from .llama import DEFAULTS, NAMES, block, body
+from .table import Architecture, Options, Piece, language_head
 
 
 def options(c: Configuration) -> dict[str, Options]:

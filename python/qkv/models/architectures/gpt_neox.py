@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, biases, language_head, only_body, packed
-from ..configuration import Configuration, rotary, sizes
+from .configuration import Configuration, rotary, sizes
+from .table import Architecture, Options, biases, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, Options, biases, language_head, only_body, projections
-from ..configuration import Configuration, rotary, sizes
+from .configuration import Configuration, rotary, sizes
+from .table import Architecture, Options, biases, language_head, only_body, projections
 
 DEFAULTS: dict[str, Any] = {
     "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...positions import sinusoidal_positions
-from ..bart_family import NAMES, body, words_head
-from ..configuration import Configuration
-from .bart import ALLOWED, DEFAULTS
+from .bart import ALLOWED, DEFAULTS, NAMES, body, words_head
 from .bart import ARCHITECTURE as BART
+from .configuration import Configuration
 
 
 def options(c: Configuration) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..architecture import Architecture, HeadTable, Options, Piece, biases, head_names, only_body, packed
-from ..configuration import Configuration, layer_types, rotary, sizes
+from .configuration import Configuration, layer_types, rotary, sizes
+from .table import Architecture, HeadTable, Options, Piece, biases, head_names, only_body, packed
 
 # Where old files have the base of each type of layer.
 BASES = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, projections
-from ..configuration import Configuration
 from .bert import DEFAULTS, NAMES
+from .configuration import Configuration
 from .roberta import ARCHITECTURE as ROBERTA
 from .roberta import counted
+from .table import Architecture, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..configuration import windows
+from .configuration import windows
 from .llama import ARCHITECTURE as LLAMA
 from .llama import DEFAULTS, block, body
 

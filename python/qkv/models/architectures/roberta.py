@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options
-from ..configuration import Configuration
 from .bert import DEFAULTS, NAMES, POOLER, body, labels, masked_words
+from .configuration import Configuration
+from .table import Architecture, Options
 
 
 def counted(c: Configuration) -> Options:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, Options, biases, language_head, projections
-from ..configuration import Configuration
+from .configuration import Configuration
+from .table import Architecture, Options, biases, language_head, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:

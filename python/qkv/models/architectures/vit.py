@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..architecture import Architecture, HeadTable, Options, projections
-from ..configuration import Configuration, sizes
+from .configuration import Configuration, sizes
+from .table import Architecture, HeadTable, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:

@@ -1,0 +1,235 @@
+"""What a table of an architecture says: options of the bodies, and where a file keeps each parameter."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from .configuration import Configuration
+
+_TYPES = """
+bert roberta xlm-roberta camembert distilbert electra mpnet modernbert deberta-v2 gpt2 gpt_neox llama mistral qwen2
+qwen3 gemma2 bloom t5 bart marian vit
+"""
+MODEL_TYPES = tuple(_TYPES.split())
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A module, or a parameter, of a file that holds several of the body's, or holds them otherwise.
+
+    Parameters
+    ----------
+    name : str
+        The file's name; ``{}`` is the number of the layer.
+    number, count : int
+        Which of so many equal parts of the rows.
+    by_heads : bool
+        The rows are ``(heads, count, head_dim)`` and not ``(count, heads, head_dim)``.
+    transposed : bool
+        Matrices are ``(in, out)``.
+    added : float
+        Is added to what the file holds.
+    row : bool
+        The file has an axis of length 1 before the body's.
+    optional : bool
+        The file may lack it; the parameter then keeps its zeros.
+    """
+
+    name: str
+    number: int = 0
+    count: int = 1
+    by_heads: bool = False
+    transposed: bool = False
+    added: float = 0.0
+    row: bool = False
+    optional: bool = False
+
+    def held(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Give the file's shape of a parameter of this shape."""
+        whole = (self.count * shape[0], *shape[1:])
+        return whole[::-1] if self.transposed else (1, *whole) if self.row else whole
+
+    def take(self, array: np.ndarray, shape: tuple[int, ...], heads: int) -> np.ndarray:
+        """Give the body's parameter of what the file holds."""
+        array = array.T if self.transposed else array
+        if self.count > 1:
+            split = (heads, self.count, -1) if self.by_heads else (1, self.count, -1)
+            array = array.reshape(*split, *array.shape[1:])[:, self.number]
+        array = array.reshape(shape)
+        return np.ascontiguousarray(array + self.added if self.added else array)
+
+    def join(self, arrays: Sequence[np.ndarray], heads: int) -> np.ndarray:
+        """Give what the file holds of all the parts, in order."""
+        groups = heads if self.by_heads else 1
+        parts = [a.reshape(groups, -1, *a.shape[1:]) for a in arrays[: self.count]]
+        whole = np.concatenate(parts, axis=1).reshape(-1, *arrays[0].shape[1:]) - self.added
+        whole = whole.T if self.transposed else whole[None] if self.row else whole
+        return np.ascontiguousarray(whole, arrays[0].dtype)
+
+
+Names = Mapping[str, str | Piece]
+
+
+def packed(theirs: str, **how: Any) -> dict[str, Piece]:
+    """Give the names of queries, keys and values that a file keeps in one matrix."""
+    return {f"layers.{{}}.self_attn.{x}_proj": Piece(theirs, i, 3, **how) for i, x in enumerate("qkv")}
+
+
+def projections(own: str, theirs: str, ends: Sequence[str]) -> dict[str, str]:
+    """Give the names of an attention's projections of queries, keys, values and results."""
+    return {f"{own}.{x}_proj": theirs + end for x, end in zip(("q", "k", "v", "out"), ends, strict=True)}
+
+
+def biases(attention: bool, feed_forward: bool) -> Options:
+    """Say which matrices of a block have a bias."""
+    return {"qkv_bias": attention, "out_bias": attention, "bias": feed_forward}
+
+
+def only_body(c: Configuration, layers: list[Options], **options: Any) -> dict[str, Options]:
+    """Give the options of the only body of a model."""
+    return {"body": {"layers": layers, "d_model": c.hidden_size, "vocab_size": c.vocab_size, **options}}
+
+
+@dataclass(frozen=True)
+class HeadTable:
+    """What stands on top of a body: the options of :class:`Head`, its names, and whether the body has its pooler."""
+
+    options: Callable[[Configuration], Options]
+    names: Names = field(default_factory=dict)
+    pooler: bool = False
+
+
+def head_names(
+    output: str, dense: str | None = None, norm: str | None = None, bias: str | None = None
+) -> Names:
+    """Give the names of a head's parts; its bias is that of the last matrix, or stands alone where that is tied."""
+    parts = {
+        "output": output,
+        "dense": dense,
+        "norm": norm,
+        "bias": bias or output + ".bias",
+        "output.bias": bias,
+    }
+    return {f"head.{own}": theirs for own, theirs in parts.items() if theirs is not None}
+
+
+def language_head(
+    theirs: str = "lm_head", names: Names | None = None, **options: Callable[[Configuration], Any]
+) -> HeadTable:
+    """Give the scores of words, whose matrix may be that of the embeddings."""
+    return HeadTable(
+        lambda c: {
+            "outputs": c.vocab_size,
+            "tied": c.tie_word_embeddings,
+            "bias": False,
+            **{name: value(c) for name, value in options.items()},
+        },
+        {"head.output": theirs, **(names or {})},
+    )
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The table of a model type.
+
+    Parameters
+    ----------
+    model_type : str
+    kind : str
+        Which class computes it.
+    classes : str
+        What Hugging Face's classes begin with.
+    prefix : str
+        Of the body's parameters in files of models with a head.
+    defaults, allowed : mapping
+        As in :class:`Configuration`.
+    bodies : callable
+        From a configuration to the options of the C++ body, by its name in the model.
+    names : mapping
+        From parameters of the model to those of the file; modules, where both have the same parameters. The embeddings
+        stand first. A function of the configuration, where options change them.
+    heads : mapping
+        From the end of Hugging Face's class names to heads.
+    pooler : HeadTable, optional
+        What makes ``pooler_output``.
+    buffers : callable, optional
+        From a configuration to arrays that Hugging Face's bare model keeps beside its parameters.
+    encoder_only : str, optional
+        The end of the name of the class that is an encoder-decoder's encoder alone.
+    configure : callable, optional
+        Checks the entries of a config.json in the place of :class:`Configuration`.
+    beside : str, optional
+        A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are passed
+        over, but for those of layers.
+    """
+
+    model_type: str
+    kind: Literal["encoder", "causal", "encoder-decoder", "image"]
+    classes: str
+    prefix: str
+    defaults: Mapping[str, Any]
+    bodies: Callable[[Configuration], dict[str, Any]]
+    names: Names | Callable[[Configuration], Names]
+    heads: Mapping[str, HeadTable]
+    allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    pooler: HeadTable | None = None
+    buffers: Callable[[Configuration], dict[str, np.ndarray]] | None = None
+    encoder_only: str | None = None
+    configure: Callable[[Mapping[str, Any]], Configuration] | None = None
+    beside: str | None = None
+
+    def configuration(self, entries: Mapping[str, Any]) -> Configuration:
+        """Check the entries of a config.json."""
+        if self.configure is not None:
+            return self.configure(entries)
+        return Configuration(entries, self.defaults, self.allowed)
+
+    def head_named(self, name: str | None) -> str | None:
+        """Give the key of the head of a class of Hugging Face's, None for the bare body."""
+        if name is None or name == self.classes + "Model":
+            return None
+        key = name.removeprefix(self.classes)
+        if name.startswith(self.classes) and (key in self.heads or key == self.encoder_only):
+            return key
+        known = ["Model", *self.heads, *([self.encoder_only] if self.encoder_only else [])]
+        raise ValueError(
+            f"architectures must name one of {', '.join(self.classes + end for end in known)}; got {name[:100]}"
+        )
+
+    def all_names(self, config: Configuration, head: str | None) -> Names:
+        """Give the file's names of all parameters of a model with this head; those of the head begin with ``head.``."""
+        names = dict(self.names(config) if callable(self.names) else self.names)
+        chosen = self.heads.get(head) if head is not None else None
+        if self.pooler is not None and (chosen is None or chosen.pooler):
+            names |= self.pooler.names
+        if chosen is not None:
+            names |= chosen.names
+        return names
+
+
+def stored(own: str, names: Names) -> tuple[Piece, str]:
+    """Give how and under which name a file holds a parameter of the model."""
+    number = re.search(r"\.(\d+)\.", own)
+    pattern = own if number is None else own.replace(f".{number[1]}.", ".{}.", 1)
+    module, _, last = pattern.rpartition(".")
+    found, end = names.get(pattern), ""
+    if found is None:
+        found, end = names[module], f".{last}"
+    piece = Piece(found) if isinstance(found, str) else found
+    return piece, piece.name.replace("{}", number[1] if number else "") + end
+
+
+@cache
+def architecture_of(model_type: str) -> Architecture:
+    """Give the table of a model type."""
+    module = importlib.import_module(f".{model_type.replace('-', '_')}", __package__)
+    table: Architecture = module.ARCHITECTURE
+    return table

@@ -1,0 +1,1 @@
+"""Models by what they do with a table of an architecture."""

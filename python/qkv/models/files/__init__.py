@@ -1,0 +1,1 @@
+"""Folders and GGUF files of models: read, checked, written."""

@@ -1,0 +1,58 @@
+"""Entries that are given beside a file or by hand: each is one that something is computed by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from ..._errors import closest, keyword_hint
+from ..architectures.configuration import NEVER, OTHER_NAMES, Configuration
+from ..architectures.table import Architecture
+from ..generation.rules import ENTRIES as GENERATION
+
+# That every architecture has.
+COMMON = {"architectures", "id2label", "label2id", "model_type", "num_labels", *NEVER}
+# Entries of transformers' configurations that nothing is computed by, in names close to others.
+UNUSED = frozenset(
+    [
+        "bos_token_id",
+        "cls_token_id",
+        "decoder_layerdrop",
+        "encoder_layerdrop",
+        "eos_token_id",
+        "is_decoder",
+        "is_encoder_decoder",
+        "pad_token_id",
+        "pooler_hidden_size",
+        "pooler_output_size",
+        "qa_dropout",
+        "sep_token_id",
+    ]
+)
+
+
+def known_entries(table: Architecture, config: Configuration, head: str | None) -> Set[str]:
+    """Give the entries that a model of this configuration is made by, in every spelling."""
+    table.bodies(config)  # asks for entries that have no defaults; so does a head
+    if head is not None and head in table.heads:
+        table.heads[head].options(config)
+    known = config.known | COMMON | (set() if table.kind in ("encoder", "image") else set(GENERATION))
+    return known | {name for name, others in OTHER_NAMES.items() if known & {name, *others}}
+
+
+def check_changes(operation: str, changes: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a change that would change nothing."""
+    names = sorted(known)
+    for name in changes:
+        if name not in names:
+            meant = [other for other in names if other not in NEVER]
+            hint = keyword_hint(name, meant, "ENTRIES") or f"a configuration has {', '.join(meant)}"
+            raise TypeError(f"{operation}: got an unexpected argument {name}; {hint}")
+
+
+def check_spelling(entries: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse an entry that is most likely another one, misspelled; a config.json may hold any others."""
+    names = set(known)
+    for name in entries:
+        if name not in names | UNUSED and (meant := closest(name, names)) is not None:
+            raise TypeError(f"got an unexpected entry {name}; did you mean {meant}?")

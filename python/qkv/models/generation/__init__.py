@@ -1,0 +1,1 @@
+"""How models write: searches, the steps of whole models, rules of what may follow."""

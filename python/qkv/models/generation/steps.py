@@ -1,0 +1,283 @@
+"""Texts that go on: what causal models and encoder-decoders of any architecture generate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import _core
+from ..._errors import count_of, shown
+from ...data import pad
+from ...gradients import no_grad
+from ...nn.record import no_attention_record
+from .rules import Rules, numbers
+
+
+class Steps:
+    """Sequences that go on together, with the ids that each has so far.
+
+    Parameters
+    ----------
+    ids : array
+        ``(B, T)``: what stands before the first new id.
+    scores : callable
+        From the last ids ``(N,)`` to the scores ``(N, V)`` of the next.
+    reorder : callable
+        Row i goes on what was row ``indices[i]``.
+    rules : Rules
+    """
+
+    def __init__(
+        self,
+        ids: np.ndarray,
+        scores: Callable[[np.ndarray], np.ndarray],
+        reorder: Callable[[np.ndarray], Any],
+        rules: Rules,
+    ) -> None:
+        self.ids, self.scores, self.reorder_model, self.rules = ids, scores, reorder, rules
+        self.started = False
+
+    def step(self, tokens: Any) -> np.ndarray:
+        """Give the scores of what follows, by the rules. The first tokens are those that stand in `ids` already."""
+        tokens = np.asarray(tokens)
+        if self.started:
+            self.ids = np.concatenate([self.ids, tokens[:, None]], axis=1)
+        self.started = True
+        return self.rules.apply(self.ids, self.scores(tokens))
+
+    def reorder(self, indices: Any) -> None:
+        """Go on with other rows."""
+        chosen = np.asarray(indices)
+        self.ids = self.ids[chosen]
+        self.rules.reorder(chosen)
+        self.reorder_model(chosen)
+
+
+class Generation:
+    """Generation for models with ``_begin`` and ``generation``, a generation_config's entries."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def generation(self) -> dict[str, Any]: ...
+
+    def generate(
+        self,
+        input_ids: Any,
+        *,
+        attention_mask: Any = None,
+        max_new_tokens: int,
+        method: str = "greedy",
+        beam_size: int | None = None,
+        length_penalty: float = 0.0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        end_id: int | list[int] | None = None,
+        on_token: Callable[[np.ndarray], Any] | None = None,
+    ) -> list[list[tuple[list[int], float, Any]]]:
+        """Give what follows each prompt, or what the decoder makes of each text.
+
+        Parameters
+        ----------
+        input_ids : array_like of int, or list of list of int
+            ``(B, L)``: padded prompts with an ``attention_mask``, or a list of prompts of any lengths.
+        attention_mask : array_like, optional
+            ``(B, L)``: ones where an id counts, zeros elsewhere, on either side. Positions count those alone.
+        max_new_tokens : int
+        method : {"greedy", "beam", "sample"}
+        beam_size, length_penalty, temperature, top_k, top_p
+            As in :func:`generate`.
+        end_id : int or list of int, optional
+            Ids that end a text; those of the generation_config if not given.
+        on_token : callable, optional
+            Is called with the ids ``(B,)`` of each step, as soon as they are chosen, ends too; behind its end a text
+            has padding. Not with beams. What it raises ends the generation. Texts are decoded from all ids so far: a
+            character may be parts of several.
+
+        Returns
+        -------
+        list of list of (ids, score, None)
+            Per prompt its continuations, best first: ids without the prompt, with the end if it was met, and
+            ``log p / length ** length_penalty``.
+
+        Raises
+        ------
+        ValueError
+            If a prompt is empty or too long for the positions of the model, ``method`` does not use an option that is
+            given, or the generation_config asks for a rule that qkv does not have.
+
+        Notes
+        -----
+        ``generation_config.json`` is heeded: ends, forced, suppressed and bad words, repetitions, shortest lengths.
+        Greedy decoding gives what Hugging Face's ``generate(do_sample=False)`` gives, token by token.
+
+        Examples
+        --------
+        >>> entries = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30}
+        >>> entries |= {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
+        >>> model = qkv.models.from_config(entries).eval()
+        >>> [(ids, score, attention)] = model.generate([[3, 1, 4]], max_new_tokens=5)[0]
+        >>> len(ids) <= 5
+        True
+        """
+        model: Any = self
+        if model.head is None:
+            raise TypeError(
+                f"generate: model must have a head because its scores choose words; got {model!r}, "
+                "whose entry architectures names none"
+            )
+        if attention_mask is None and _are_ragged(input_ids):
+            input_ids, lens = pad(input_ids)
+            attention_mask = np.arange(input_ids.shape[1]) < lens[:, None]
+        prompts = _core.as_numpy(input_ids, "generate", "input_ids")
+        if prompts.ndim != 2 or prompts.shape[1] < 1 or prompts.dtype.kind not in "iu":
+            raise ValueError(
+                f"generate: input_ids must be integers (B, L) with L at least 1; got {prompts.dtype} {prompts.shape}"
+            )
+        count_of("generate", "max_new_tokens", max_new_tokens, 1)
+        if on_token is not None and method == "beam":
+            raise ValueError(
+                "generate: on_token must be None with method='beam' because beams change what was chosen"
+            )
+        if on_token is not None and not callable(on_token):
+            raise TypeError(f"generate: on_token must be a function of ids (B,); got {shown(on_token)}")
+        if end_id is None:
+            ends = numbers(self.generation.get("eos_token_id"))
+        else:
+            given = list(end_id) if isinstance(end_id, (list, tuple, np.ndarray)) else [end_id]
+            ends = [_core.token(end, "generate", "end_id") for end in given]
+        mask = None if attention_mask is None else kept_ids(attention_mask, prompts.shape)
+        padding = numbers(self.generation.get("pad_token_id")) or ends or [0]
+
+        def tell(tokens: np.ndarray, told: Any = on_token) -> None:
+            told(np.where(tokens < 0, padding[0], tokens))
+
+        training = model.training
+        model.eval()
+        try:
+            with no_grad(), no_attention_record():
+                steps = model._begin(prompts.astype(np.int64), mask, max_new_tokens, ends)
+                found: list[list[tuple[list[int], float, Any]]] = _core.generate_steps(
+                    steps.step,
+                    steps.reorder,
+                    steps.ids[:, -1],
+                    end_id=ends or None,
+                    method=method,
+                    beam_size=beam_size,
+                    length_penalty=length_penalty,
+                    temperature=temperature,
+                    top_k=top_k,
+                    top_p=top_p,
+                    max_len=max_new_tokens,
+                    on_token=on_token and tell,
+                )  # fmt: skip
+        finally:
+            model.train(training)
+        return found
+
+    def _rules(self, ids: np.ndarray, more: int, ends: list[int], **facts: Any) -> Rules:
+        return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
+
+
+def _are_ragged(ids: Any) -> bool:
+    rows = ids if isinstance(ids, (list, tuple)) else []
+    return all(hasattr(row, "__len__") for row in rows) and len({len(row) for row in rows}) > 1
+
+
+def kept_ids(attention_mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Give what a mask of ids keeps as booleans."""
+    given = _core.as_numpy(attention_mask, "generate", "attention_mask")
+    if given.shape != shape:
+        raise ValueError(f"generate: attention_mask must be {shape} as input_ids; got {given.shape}")
+    mask: np.ndarray = given == 1
+    if not (mask | (given == 0)).all():
+        raise ValueError("generate: attention_mask must hold 1 for ids that count and 0 for the others")
+    if not mask.any(axis=1).all():
+        raise ValueError(
+            "generate: attention_mask must keep an id of each prompt; "
+            f"got none in row {int(mask.any(axis=1).argmin())}"
+        )
+    return mask
+
+
+def positions_of(model: Any, body: str) -> int | None:
+    """Give the length of a body's table of positions, where it has one."""
+    options = model.architecture.bodies(model.config)[body]
+    count = int(options.get("max_positions") or 0) - int(options.get("position_offset", 0))
+    return count if count > 0 else None
+
+
+def check_positions(model: Any, body: str, what: str, before: int, more: int) -> None:
+    """Refuse what is longer than the table of positions. The last id is not read."""
+    count = positions_of(model, body)
+    if count is not None and before + more - 1 > count:
+        raise ValueError(
+            f"generate: {what} must be at most {count} positions together; got {before} and {more}"
+        )
+
+
+def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
+    """Begin to continue prompts with a model that only decodes."""
+    count = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
+    check_positions(model, "body", "input_ids and max_new_tokens", count, more)
+    if mask is not None:  # what goes on is the last id: padding moves to the left
+        order = np.argsort(mask, axis=1, kind="stable")
+        ids, mask = np.take_along_axis(ids, order, 1), np.take_along_axis(mask, order, 1)
+    cache = _core.ModelCache(model.config.num_hidden_layers)
+    kept = None if mask is None or mask.all() else mask
+
+    def scores(tokens: np.ndarray) -> np.ndarray:
+        nonlocal kept
+        before = len(cache)
+        if kept is not None and kept.shape[1] == before:
+            kept = np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)
+        seen = None if kept is None else kept[:, : before + 1]
+        hidden = model.body(tokens[:, None], attention_mask=seen, cache=cache)
+        return np.asarray(model._logits(hidden)[:, 0], np.float64)
+
+    def reorder(indices: np.ndarray) -> None:
+        nonlocal kept
+        cache.reorder(indices)
+        kept = None if kept is None else kept[indices]
+
+    if ids.shape[1] > 1:
+        model.body(ids[:, :-1], attention_mask=None if kept is None else kept[:, :-1], cache=cache)
+    skipped = None if mask is None else mask.argmax(axis=1)
+    rules = model._rules(ids, more, ends, skipped=skipped)
+    return Steps(ids, scores, reorder, rules)
+
+
+def first_id(model: Any) -> int:
+    """Give the id that a decoder reads before its own."""
+    for name in ("decoder_start_token_id", "bos_token_id"):
+        start = model.generation.get(name, model.config.get(name))
+        if start is not None:
+            return _core.token(start, "generate", name)
+    raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
+
+
+def decoded(model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:
+    """Begin to decode what an encoder has read."""
+    start = first_id(model)
+    check_positions(model, "encoder", "input_ids", source.shape[1], 1)
+    check_positions(model, "decoder", "the start and max_new_tokens", 1, more)
+    cache = _core.ModelCache(len(list(model.decoder.layers.children())))
+    memory = model.encoder(source, attention_mask=mask)
+    memory_mask = mask
+
+    def scores(tokens: np.ndarray) -> np.ndarray:
+        hidden = model.decoder(tokens[:, None], memory=memory, memory_mask=memory_mask, cache=cache)
+        return np.asarray(model._logits(hidden)[:, 0], np.float64)
+
+    def reorder(indices: np.ndarray) -> None:
+        nonlocal memory, memory_mask
+        cache.reorder(indices)
+        memory = memory[indices]
+        memory_mask = None if memory_mask is None else memory_mask[indices]
+
+    ids = np.full((len(source), 1), start, np.int64)
+    rules = model._rules(ids, more, ends, source=source)
+    return Steps(ids, scores, reorder, rules)

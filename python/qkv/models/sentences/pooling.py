@@ -1,0 +1,74 @@
+"""One vector of the rows of a text, and how near two are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._core import Tensor
+from ...elementwise import where
+from ...joining import stack
+
+# What a pooling makes of the kept rows x (n, M), and its names in 1_Pooling/config.json.
+POOLINGS: dict[str, str] = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+
+SHORTEST = 1e-12  # of vectors that are divided by their length
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+
+
+def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
+    """Give (B, M) of rows (B, L, M) that are zeros behind lens (B,)."""
+    dtype = str(rows.dtype)
+    count = np.maximum(lens, 1)[:, None].astype(dtype)
+    made: Tensor
+    if name == "cls":
+        made = rows[:, 0]
+    elif name == "lasttoken":
+        made = rows[np.arange(len(lens)), np.maximum(lens, 1) - 1]
+    elif name == "max":
+        left_out = (np.arange(rows.shape[1]) >= lens[:, None]) & (lens > 0)[:, None]
+        made = where(left_out[..., None], np.array(-np.inf, dtype), rows).max(axis=1)
+    elif name == "weightedmean":
+        weights = np.arange(1, rows.shape[1] + 1, dtype=dtype)[:, None]
+        made = _sums(rows * weights, lens) / (count * (count + 1) / 2)
+    else:
+        made = _sums(rows, lens) / (count if name == "mean" else np.sqrt(count))
+    return made
+
+
+def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
+    """Give (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
+    added: Tensor = stack(
+        [text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)]
+    )
+    return added
+
+
+def compared(kind: str, a: Any, b: Any) -> np.ndarray:
+    """Give (N, K) of rows (N, M) and (K, M), or (M,) for one; more is nearer."""
+    x, y = _rows("a", a), _rows("b", b)
+    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}")
+    if kind == "cosine":
+        x, y = (v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), SHORTEST) for v in (x, y))
+    if kind in ("cosine", "dot"):
+        return np.asarray(x @ y.T)
+    order = 2 if kind == "euclidean" else 1
+    return np.stack([-np.linalg.norm(y - row, order, axis=1) for row in x])
+
+
+def _rows(name: str, given: Any) -> np.ndarray:
+    """Give rows of floats: integers, such as those of quantized embeddings, would overflow."""
+    array = _core.as_numpy(given, "similarity", name)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"similarity: {name} must hold numbers; got {array.dtype}")
+    return np.atleast_2d(array if array.dtype.kind == "f" else array.astype(np.float64))

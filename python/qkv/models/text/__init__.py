@@ -1,0 +1,1 @@
+"""Texts as numbers: tokenizers, chats, masked words."""

@@ -1,0 +1,83 @@
+"""Tokenizers of the vocabularies in GGUF files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..files.gguf_reader import GgufFile
+from ..files.gguf_weights import special_id
+from .tokenizer_files import errors_as
+
+LLAMA_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+SPLITS = {"llama-bpe": LLAMA_WORDS, "qwen2": LLAMA_WORDS.replace("{1,3}", "")}
+CONTROL, OWN = 3, 4  # types of tokens that no text is cut through
+
+
+def _set_parts(made: Any, library: Any, split: str | None) -> None:
+    """Cut texts as the rule of that name does."""
+    parts = library.pre_tokenizers
+    if split == "qwen2":
+        made.normalizer = library.normalizers.NFC()
+    if split in SPLITS:
+        first = parts.Split(library.Regex(SPLITS[split]), "isolated")
+        made.pre_tokenizer = parts.Sequence([first, parts.ByteLevel(add_prefix_space=False, use_regex=False)])
+    elif split == "smollm":
+        made.pre_tokenizer = parts.Sequence([parts.Digits(True), parts.ByteLevel(add_prefix_space=False)])
+    else:
+        made.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
+    made.decoder = library.decoders.ByteLevel()
+
+
+def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
+    """Make a tokenizer of a GGUF file's vocabulary, and give what else it says of texts."""
+    file = GgufFile(path)
+    kind, split = file.said("tokenizer.ggml.model", "tokenizer.ggml.pre")
+    known = ("default", "gpt-2", "smollm", *SPLITS)
+    if kind != "gpt2" or (split or "default") not in known:
+        raise ValueError(
+            f"{path}: tokenizer.ggml.model must be gpt2 and tokenizer.ggml.pre one of {', '.join(known)}; "
+            f"got {kind!r}, {split!r}"
+        )
+    words, merges, types = file.said(*(f"tokenizer.ggml.{x}" for x in ("tokens", "merges", "token_type")))
+    if not words or merges is None:
+        raise ValueError(f"{path}: must hold tokenizer.ggml.tokens and merges; there are none")
+    of_llama = split == "llama-bpe"  # whose vocabulary holds words that no merges lead to
+    with errors_as(f"{path}: must hold tokenizer.ggml.tokens and merges of them"):
+        vocabulary = {word: number for number, word in enumerate(words)}
+        pairs = [tuple(pair.split(" ", 1)) for pair in merges]
+        model = library.models.BPE(vocabulary, pairs, fuse_unk=False, ignore_merges=of_llama)
+        made = library.Tokenizer(model)
+        _set_parts(made, library, split)
+        types = types if isinstance(types, list) else []
+        made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
+        made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])
+    names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+    ids = {ours: special_id(file, theirs) for ours, theirs in names.items()}
+    special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
+    before, behind, template, architecture = file.said(
+        *(f"tokenizer.{x}" for x in ("ggml.add_bos_token", "ggml.add_eos_token", "chat_template")),
+        "general.architecture",
+    )
+    before = of_llama if before is None else before  # as llama.cpp
+    first = ["bos"] if before and "bos_token" in special else []
+    last = ["eos"] if behind and "eos_token" in special else []
+    if first or last:
+        # Under names of our own: "$A" as the name of a token would mean the text itself.
+        tokens = [(name, special[f"{name}_token"]) for name in {*first, *last}]
+        made.post_processor = library.processors.TemplateProcessing(
+            single=[*first, "$A", *last],
+            pair=[*first, "$A", *last, *first, "$B", *last],
+            special_tokens=[
+                {"id": name, "ids": [vocabulary[word]], "tokens": [word]} for name, word in tokens
+            ],
+        )
+    [length] = file.said(f"{architecture}.context_length")
+    return made, {
+        "max_length": length if isinstance(length, int) else None,
+        "chat_template": template if isinstance(template, str) else None,
+        "special_tokens": special,
+    }
