@@ -317,7 +317,7 @@ class TestLayerView:
             plot.layer_view(qkv.look.record(model, qkv.randn(1, 5, 8), keep=("output",)))
 
     def test_a_recording_of_a_long_text_is_never_read_whole(self, monkeypatch):
-        drawn = sys.modules["qkv.plot.layer_view"]
+        drawn = sys.modules["qkv.plot.views.layer_view"]
         model = qkv.nn.TransformerEncoder(qkv.nn.TransformerEncoderLayer(8, 2, 11), 2).eval()
         kept = qkv.look.record(model, 3 * qkv.randn(1, 601, 8))
         tokens = [f"t{i}" for i in range(601)]

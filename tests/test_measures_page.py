@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from test_view_pages import html, note, opened
 
-from qkv.plot.measures_table import MeasuresTable
+from qkv.plot.views.measures_table import MeasuresTable
 
 __all__ = ["opened"]  # the fixture
 

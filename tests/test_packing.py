@@ -11,8 +11,8 @@ from test_html import unpacked
 
 import qkv
 from qkv import plot
-from qkv.plot.packing import exactness, packed, shrunk
-from qkv.plot.views import page
+from qkv.plot.views.packing import exactness, packed, shrunk
+from qkv.plot.views.view import page
 
 
 def weights(*shape):

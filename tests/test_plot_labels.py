@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qkv import plot
-from qkv.plot.heatmaps import grid_size
+from qkv.plot.figures.heatmaps import grid_size
 from qkv.torch import d2l
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qkv import plot
-from qkv.plot import labels
+from qkv.plot.figures import labels
 
 SVG = "{http://www.w3.org/2000/svg}"
 HEBREW, ARABIC = "\u05e9\u05dc\u05d5\u05dd", "\u0633\u0644\u0627\u0645"  # shalom, salam

@@ -26,6 +26,7 @@ BINDINGS = [
 ]  # likewise, of cpp/bindings
 ROOMS = {  # likewise, of packages of python/qkv
     "models": ["architectures", "generation", "files", "text", "families", "sentences"],
+    "plot": ["figures", "views"],
 }
 LINES = 400
 LONGER: dict[str, int] = {}  # files that may have more, and how many

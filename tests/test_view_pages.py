@@ -12,7 +12,7 @@ from test_attention_views import IMAGE, TOKENS, recording, weights
 
 import qkv
 from qkv import plot
-from qkv.plot.views import page
+from qkv.plot.views.view import page
 
 CHROMIUM = browser.program()
 HEADS = weights(2, 3, 5, 5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qkv.cli import main
-from qkv.plot.measures_table import MeasuresTable
+from qkv.plot.views.measures_table import MeasuresTable
 
 WORDS = ["[CLS]", "the", "cat", ",", "the", "[SEP]"]
 

@@ -14,8 +14,8 @@ from .._atomic import write_file
 from ..gradients import no_grad
 from ..models.generation.steps import first_id, positions_of
 from ..plot import head_view, layer_view
-from ..plot.measures_table import MeasuresTable
-from ..plot.views import View, page
+from ..plot.views.measures_table import MeasuresTable
+from ..plot.views.view import View, page
 from .measures import Measures, measures, measures_of
 from .recording import Recording, record
 

@@ -5,21 +5,21 @@ figure, so that ``import qkv`` does not need it; the pages need nothing.
 """
 
 from .._public import publish
-from .attention_sliders import AttentionSliders
-from .bandwidth_slider import BandwidthSlider
-from .compare_view import compare_view
-from .curves import training_curve
-from .formulas import show_formula
-from .head_view import head_view
-from .heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
-from .image_view import image_view
-from .layer_view import layer_view
-from .lines import kernel_regression, plot_lines
-from .long_attention import show_attention
-from .neuron_view import neuron_view
-from .schematics import schematic
-from .token_view import token_view
-from .views import AttentionView
+from .figures.curves import training_curve
+from .figures.formulas import show_formula
+from .figures.heatmaps import alignment, heatmap, heatmap_row, show_heatmaps
+from .figures.lines import kernel_regression, plot_lines
+from .figures.long_attention import show_attention
+from .figures.schematics import schematic
+from .views.attention_sliders import AttentionSliders
+from .views.bandwidth_slider import BandwidthSlider
+from .views.compare_view import compare_view
+from .views.head_view import head_view
+from .views.image_view import image_view
+from .views.layer_view import layer_view
+from .views.neuron_view import neuron_view
+from .views.token_view import token_view
+from .views.view import AttentionView
 
 __all__ = [
     "AttentionSliders",
@@ -43,4 +43,6 @@ __all__ = [
     "training_curve",
 ]
 
+for _kind in (AttentionSliders, AttentionView, BandwidthSlider):
+    _kind.__module__ = __name__  # what they are pickled by, wherever they are defined
 publish(__name__)

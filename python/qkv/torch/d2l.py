@@ -37,7 +37,7 @@ def set_figsize(figsize=(3.5, 2.5)):
 
 
 def _pyplot():
-    from ..plot.drawing import pyplot
+    from ..plot.figures.drawing import pyplot
 
     return pyplot()
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted, shown
-from .drawing import check_number, numbers
-from .labels import readable
+from ..._errors import counted, shown
+from ..figures.drawing import check_number, numbers
+from ..figures.labels import readable
 from .packing import exactness, packed
-from .views import AttentionView
+from .view import AttentionView
 
 Layers = list[NDArray[np.floating]]
 READABLE = 2**30  # weights of a recording: 4 GB

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
-from .._errors import needs, shown
+from ... import _core
+from ..._errors import needs, shown
 from .texts import readable_title
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
-from ..kernel_pooling import kernel_attention
-from .drawing import numbers
+from ..._errors import shown
+from ...kernel_pooling import kernel_attention
+from ..figures.drawing import numbers
 from .sliders import BLUE, INK, MAGENTA, RED, Control, SliderView
 
 KERNELS = ("gaussian", "boxcar", "constant", "epanechnikov", "triangular")

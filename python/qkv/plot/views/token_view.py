@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import counted
-from .drawing import given_axes
+from ..._errors import counted
+from ..figures.drawing import given_axes
+from ..figures.labels import add_label, width_of
 from .heads import HeadsView, layers_of, place_in, sentence_of, title_of
-from .labels import add_label, width_of
-from .views import AttentionView
+from .view import AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

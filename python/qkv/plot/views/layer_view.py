@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
-from .drawing import draw_matrix, given_axes
+from ..._errors import shown
+from ..figures.drawing import draw_matrix, given_axes
+from ..figures.labels import label_matrix, widest
 from .heads import HeadsView, Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
-from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, largest, packed, shrunk
-from .views import AttentionView
+from .view import AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

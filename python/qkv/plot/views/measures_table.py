@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .views import View
+from .view import View
 
 _MEANINGS = {
     "entropy": "of the weights, in nats",

@@ -8,7 +8,7 @@ from typing import Any
 from .heads import Layers, layers_of, title_of
 from .layer_view import LayerView
 from .packing import largest
-from .views import AttentionView
+from .view import AttentionView
 
 
 def compare_view(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .drawing import given_axes
+from ..figures.drawing import given_axes
 from .heads import HeadsView, layers_of, place_in, title_of
 from .packing import text_of
-from .views import AttentionView
+from .view import AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

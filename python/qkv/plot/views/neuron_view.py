@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted, shown
-from .drawing import draw_matrix, given_axes, numbers
+from ..._errors import counted, shown
+from ..figures.drawing import draw_matrix, given_axes, numbers
+from ..figures.labels import label_matrix, widest
 from .heads import place_in, tokens_of
-from .labels import label_matrix, widest
 from .packing import BUDGET, exactness, packed, text_of
-from .views import AttentionView
+from .view import AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

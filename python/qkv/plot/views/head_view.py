@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
-from .drawing import check_number, given_axes
+from ..._errors import shown
+from ..figures.drawing import check_number, given_axes
+from ..figures.labels import add_label, widest
+from ..figures.texts import readable_title
 from .heads import HeadsView, layers_of, sentence_of, title_of
-from .labels import add_label, widest
-from .texts import readable_title
-from .views import AttentionView
+from .view import AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""Pictures that matplotlib draws: heatmaps, lines, curves, schemes."""

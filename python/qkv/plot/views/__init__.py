@@ -1,0 +1,1 @@
+"""Pages to play with, which are figures too."""
