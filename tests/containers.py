@@ -172,15 +172,15 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
         LAYER_CALLS,
     ),
     "TransformerDecoder": (lambda: nn.TransformerDecoder(decoder_layer(), 2, nn.RMSNorm(M)), DECODER_CALLS),
-    "EncoderModel": (
+    "PretrainedEncoder": (
         lambda: of_table("roberta", "RobertaForSequenceClassification", num_labels=3, pad_token_id=0),
         [lambda m: m(IDS).logits, lambda m: m(IDS, valid_lens=[L, 2]).logits],
     ),
-    "CausalModel": (
+    "PretrainedCausalLM": (
         lambda: of_table("llama", "LlamaForCausalLM", num_key_value_heads=1),
         [lambda m: m(IDS), lambda m: m(IDS, valid_lens=[L, 2])],
     ),
-    "EncoderDecoderModel": (
+    "PretrainedEncoderDecoder": (
         lambda: of_table(
             "t5", "T5ForConditionalGeneration", d_model=M, d_kv=3, d_ff=8, num_heads=2, num_layers=1
         ),
@@ -248,6 +248,6 @@ def made(name: str, dtype: str, mode: str) -> tuple[nn.Module, list[Callable[[An
     module = make()
     state = module.state_dict()  # biases and the weights of norms get other numbers, too
     module.load_state_dict({key: value + 0.4 * qkv.randn(*value.shape) for key, value in state.items()})
-    if mode == "eval" and name.startswith(("Bert", "EncoderModel")):
+    if mode == "eval" and (name.startswith("Bert") or name == "PretrainedEncoder"):
         calls = calls + SKIPPING  # packed rows draw other masks
     return module.to(dtype).train(mode == "train"), calls

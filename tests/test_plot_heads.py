@@ -66,7 +66,7 @@ class TestHeadView:
         assert plot.head_view(layers, TOKENS, layer=1, head=1)[1][0].get_title() == "layer 1, head 1"
 
     def test_columns(self):
-        fig, axes = plot.head_view(weights(5, 5, 5), TOKENS, columns=2)
+        fig, axes = plot.head_view(weights(5, 5, 5), TOKENS, ncols=2)
         assert len(fig.axes) == 6
         assert len(axes) == 5
         assert axes[2].get_subplotspec().rowspan.start == 1

@@ -38,7 +38,7 @@ def test_public_names_are_read_as_they_are():
 
 TYPOS = {
     "qkv.nn.Lineer": "did you mean Linear?",
-    "qkv.nn.CausalModel": "did you mean qkv.models.CausalModel?",
+    "qkv.nn.PretrainedCausalLM": "did you mean qkv.models.PretrainedCausalLM?",
     "qkv.heat_map": "did you mean qkv.plot.heatmap?",
     "qkv.sofmax": "did you mean softmax?",
     "qkv.losses.rank": "did you mean qkv.distributed.rank?",

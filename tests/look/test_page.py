@@ -226,7 +226,7 @@ def test_texts_and_models_that_do_not_fit(tmp_path, monkeypatch, capsys):
     models.from_config({**gpt2, "n_embd": 12, "n_layer": 1, "n_head": 3}).save_pretrained("gpt2")
     assert main(["look", "--model", "gpt2", "a dog", "--target", "a"]) == 2
     assert (
-        "look: target must be given for an encoder and decoder alone; got a CausalModel"
+        "look: target must be given for an encoder and decoder alone; got a PretrainedCausalLM"
         in capsys.readouterr().err
     )
     assert main(["look", "w.npz", "--target", "a"]) == 2

@@ -199,6 +199,6 @@ def test_a_model_without_a_head_generates_nothing():
     body = models.from_config({**LLAMA, "architectures": ["LlamaModel"]})
     for method in ("greedy", "beam", "sample"):
         with pytest.raises(
-            TypeError, match=r"^generate: model must have a head .*; got CausalModel\(LlamaModel"
+            TypeError, match=r"^generate: model must have a head .*; got PretrainedCausalLM\(LlamaModel"
         ):
             body.generate([[3, 1]], max_new_tokens=2, method=method)

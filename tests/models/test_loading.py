@@ -49,9 +49,11 @@ def edit(folder, changed):
 
 def test_a_model_of_a_configuration_is_saved_and_loaded(folder):
     again = models.from_pretrained(folder)
-    assert isinstance(again, models.CausalModel)
+    assert isinstance(again, models.PretrainedCausalLM)
     assert not again.training
-    assert repr(again) == "CausalModel(LlamaForCausalLM, 2 layers, 24 wide, 4 heads, 10,824 parameters)"
+    assert (
+        repr(again) == "PretrainedCausalLM(LlamaForCausalLM, 2 layers, 24 wide, 4 heads, 10,824 parameters)"
+    )
     assert again.config.hidden_size == 24
     again(IDS).sum().backward()
     assert all(p.grad is not None for p in again.parameters())
@@ -290,14 +292,15 @@ def test_prompts_that_are_too_long(tmp_path):
 
 def test_models_are_made_of_configurations():
     with pytest.raises(
-        TypeError, match=r"^EncoderModel: config must be a Configuration, which from_config makes; got int"
+        TypeError,
+        match=r"^PretrainedEncoder: config must be a Configuration, which from_config makes; got int",
     ):
-        models.EncoderModel(3)
+        models.PretrainedEncoder(3)
     config = models.from_config(ROBERTA).config
     with pytest.raises(
-        ValueError, match=r"^EncoderModel: head must be one of the architecture's heads; got 'ForX'"
+        ValueError, match=r"^PretrainedEncoder: head must be one of the architecture's heads; got 'ForX'"
     ):
-        models.EncoderModel(config, "ForX")
+        models.PretrainedEncoder(config, "ForX")
 
 
 def test_copies_and_pickles():

@@ -53,7 +53,7 @@ def test_every_encoder(tmp_path, kind):
         hidden = model([encoder.tokenizer.encode(text, 11)]).last_hidden_state.numpy()[0]
         mean = hidden.mean(0)
         close(row, mean / np.linalg.norm(mean), "float32 deep")
-    assert "EncoderModel, 24 numbers, pooling=mean, normalize=True, max_seq_length=11" in repr(encoder)
+    assert "PretrainedEncoder, 24 numbers, pooling=mean, normalize=True, max_seq_length=11" in repr(encoder)
     encoder.save_pretrained(tmp_path / "again")
     again = SentenceEncoder.from_pretrained(tmp_path / "again")
     assert (again.encode(TEXTS) == encoder.encode(TEXTS)).all()
@@ -67,7 +67,7 @@ def test_no_encoder_of_texts(tmp_path):
         hidden_size=24, num_hidden_layers=1, num_attention_heads=4, intermediate_size=40, vocab_size=60
     )
     models.from_config({"model_type": "llama", **sizes}).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="must hold an encoder of texts; got CausalModel"):
+    with pytest.raises(ValueError, match="must hold an encoder of texts; got PretrainedCausalLM"):
         SentenceEncoder.from_pretrained(tmp_path)
 
 

@@ -36,7 +36,7 @@ def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
             f"look: model must read text because the page shows tokens; got a model of images "
             f"({model.config.model_type}), whose weights plot.image_view draws"
         )
-    decodes = isinstance(model, models.EncoderDecoderModel) and hasattr(model, "decoder")
+    decodes = isinstance(model, models.PretrainedEncoderDecoder) and hasattr(model, "decoder")
     if target is not None and not decodes:
         raise ValueError(
             f"look: target must be given for an encoder and decoder alone; got a {type(model).__name__}"

@@ -24,8 +24,8 @@ from .families.bert_heads import (
 )
 from .families.encoder_decoder import EncoderDecoder
 from .families.image_model import ImageModel
-from .families.language_models import CausalModel, EncoderDecoderModel
-from .families.pretrained import EncoderModel
+from .families.language_models import PretrainedCausalLM, PretrainedEncoderDecoder
+from .families.pretrained import PretrainedEncoder
 from .generation.decoding import beam_search, generate
 from .sentences.embed import embed_lines
 from .sentences.sentence_encoder import SentenceEncoder
@@ -42,14 +42,14 @@ __all__ = [
     "BertModel",
     "CausalLM",
     "CausalLMLayer",
-    "CausalModel",
     "Configuration",
     "Decoder",
     "Encoder",
     "EncoderDecoder",
-    "EncoderDecoderModel",
-    "EncoderModel",
     "ImageModel",
+    "PretrainedCausalLM",
+    "PretrainedEncoder",
+    "PretrainedEncoderDecoder",
     "SentenceEncoder",
     "Seq2SeqAttentionDecoder",
     "Seq2SeqDecoder",

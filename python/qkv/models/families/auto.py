@@ -14,13 +14,13 @@ from ..files.gguf_weights import read_gguf
 from ..files.loading import folder_entries, load_model, read_generation
 from .bert_heads import BERT
 from .image_model import ImageModel
-from .language_models import CausalModel, EncoderDecoderModel
-from .pretrained import EncoderModel, TransformerModel
+from .language_models import PretrainedCausalLM, PretrainedEncoderDecoder
+from .pretrained import PretrainedEncoder, PretrainedModel
 
-KINDS: dict[str, type[TransformerModel]] = {
-    "encoder": EncoderModel,
-    "causal": CausalModel,
-    "encoder-decoder": EncoderDecoderModel,
+KINDS: dict[str, type[PretrainedModel]] = {
+    "encoder": PretrainedEncoder,
+    "causal": PretrainedCausalLM,
+    "encoder-decoder": PretrainedEncoderDecoder,
     "image": ImageModel,
 }
 
@@ -126,7 +126,7 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     )
 
 
-def class_of(table: Architecture, head: str | None) -> type[TransformerModel]:
+def class_of(table: Architecture, head: str | None) -> type[PretrainedModel]:
     """Return the class of a table's models with this head."""
     return BERT[head] if table.model_type == "bert" else KINDS[table.kind]
 

@@ -22,7 +22,7 @@ from ..architectures.bert_config import BertConfig
 from ..architectures.table import Architecture, Names, architecture_of
 from ..files.folders import Weights, checked_folder
 from ..files.loading import folder_entries, load_model, read_generation
-from .pretrained import EncoderModel
+from .pretrained import PretrainedEncoder
 
 # What files hold beside the parameters.
 BUFFERS = re.compile(r"^(bert\.)?embeddings\.(position_ids|token_type_ids)$")
@@ -36,7 +36,7 @@ class BertEncoder(TransformerBody):
     """The layers: a body without embeddings, called ``(hidden_states, **options)``."""
 
 
-class BertPretrained(EncoderModel):
+class BertPretrained(PretrainedEncoder):
     """A model whose parameters have the names of its file."""
 
     config: BertConfig

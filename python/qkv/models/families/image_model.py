@@ -11,15 +11,15 @@ from ...gradients import tensor
 from ...joining import concatenate
 from ...random import randn
 from ..architectures.configuration import Configuration
-from .pretrained import TransformerModel, split_states
+from .pretrained import PretrainedModel, split_states
 
 
-class ImageModel(TransformerModel):
+class ImageModel(PretrainedModel):
     """A vision transformer; :func:`from_pretrained` makes it.
 
     An image ``(C, height, width)`` is cut into patches, each a row of a Linear layer; a learned row stands before them.
-    Called ``(pixel_values (B, C, height, width), *, output_hidden_states=False)``, it gives what :class:`EncoderModel`
-    gives, of ``N + 1`` rows for ``N`` patches.
+    Called ``(pixel_values (B, C, height, width), *, output_hidden_states=False)``, it gives what
+    :class:`PretrainedEncoder` gives, of ``N + 1`` rows for ``N`` patches.
 
     References
     ----------

@@ -7,10 +7,10 @@ from typing import Any
 from ..._core import Embedding, Tensor
 from ..generation.steps import Generation, continued, decoded
 from .outputs import output
-from .pretrained import TransformerModel, split_states
+from .pretrained import PretrainedModel, split_states
 
 
-class CausalModel(Generation, TransformerModel):
+class PretrainedCausalLM(Generation, PretrainedModel):
     """A language model that only decodes, of any architecture; :func:`from_pretrained` makes it.
 
     Called ``(input_ids, *, attention_mask=None, valid_lens=None, cache=None, output_hidden_states=False)``, it gives
@@ -55,7 +55,7 @@ class CausalModel(Generation, TransformerModel):
     _begin = continued
 
 
-class EncoderDecoderModel(Generation, TransformerModel):
+class PretrainedEncoderDecoder(Generation, PretrainedModel):
     """An encoder and a decoder that attends to it, of any architecture; :func:`from_pretrained` makes it.
 
     Called ``(input_ids, decoder_input_ids, *, attention_mask=None, decoder_attention_mask=None,
@@ -97,7 +97,7 @@ class EncoderDecoderModel(Generation, TransformerModel):
             return output("ModelOutput", last_hidden_state=memory, hidden_states=encoded)
         if decoder_input_ids is None:
             raise TypeError(
-                "EncoderDecoderModel: decoder_input_ids must be given because the decoder reads them; got None"
+                "PretrainedEncoderDecoder: decoder_input_ids must be given because the decoder reads them; got None"
             )
         hidden, decoded = split_states(
             self.decoder(

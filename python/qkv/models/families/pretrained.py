@@ -17,7 +17,7 @@ from .heads import Head
 from .outputs import output
 
 
-class TransformerModel(Module):
+class PretrainedModel(Module):
     """What the models of all architectures share.
 
     Parameters
@@ -46,7 +46,8 @@ class TransformerModel(Module):
             raise TypeError(
                 f"{name}: config must be a Configuration, which from_config makes; got {type(config).__name__}"
             )
-        if head is not None and head not in (*architecture_of(config.model_type).heads, "EncoderModel"):
+        table = architecture_of(config.model_type)
+        if head is not None and head not in (*table.heads, table.encoder_only):
             raise ValueError(f"{name}: head must be one of the architecture's heads; got {head!r}")
         self.config, self.head_name = config, head
         architecture = self.architecture
@@ -155,7 +156,7 @@ def split_states(hidden: Any, final: bool) -> tuple[Tensor, list[Tensor] | None]
     return last, [*states[:-1], last] if final else list(states)
 
 
-class EncoderModel(TransformerModel):
+class PretrainedEncoder(PretrainedModel):
     """An encoder of any architecture, with or without a head; :func:`from_pretrained` makes it.
 
     Called ``(input_ids, *, attention_mask=None, valid_lens=None, token_type_ids=None, skip_padding=False,

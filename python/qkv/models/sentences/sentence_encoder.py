@@ -30,7 +30,7 @@ class SentenceEncoder:
 
     Parameters
     ----------
-    model : BertModel or EncoderModel
+    model : BertModel or PretrainedEncoder
     tokenizer : Tokenizer
     pooling : str or sequence of str
         Of ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several

@@ -40,7 +40,7 @@ def head_view(
     item: int = 0,
     title: str | None = None,
     titles: Sequence[str] | None = None,
-    columns: int = 4,
+    ncols: int = 4,
     color: str = "C0",
     figsize: tuple[float, float] | None = None,
     ax: Sequence[Axes] | Axes | None = None,
@@ -70,7 +70,7 @@ def head_view(
     title : str, optional
     titles : sequence of str, optional
         One for each panel of the figure; "head 0" and so on unless given, of several layers "layer 0, head 0".
-    columns : int
+    ncols : int
         Number of panels beside each other.
     color : str
         Of the figure's lines.
@@ -109,7 +109,7 @@ def head_view(
     view.parts = _parts(second, part, queries, None if key_tokens is None else keys)
     view.title, view.titles = title_of(title, item, batch), titles
     check_number(name, "titles", titles, len(layers[0]) if head is None else 1)
-    view.columns, view.color, view.figsize = columns, color, figsize
+    view.ncols, view.color, view.figsize = ncols, color, figsize
     view._into(ax)
     return view
 
@@ -153,7 +153,7 @@ class HeadView(HeadsView):
     script = "head_view"
     parts: list[Part]
     titles: Sequence[str] | None
-    columns: int
+    ncols: int
     color: str
     figsize: tuple[float, float] | None
 
@@ -200,7 +200,7 @@ class HeadView(HeadsView):
         high, wide, gap = INCHES
         ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]
         if ax is None:
-            columns = min(self.columns, len(heads))
+            columns = min(self.ncols, len(heads))
             rows = math.ceil(len(heads) / columns)
             width, height = (1 + sum(ends)) * wide + gap, high * max(len(queries), len(keys)) + 0.4
             above = 0.3 if self.title else 0.0

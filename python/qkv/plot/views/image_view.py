@@ -30,7 +30,7 @@ def image_view(
     head: int | None = None,
     item: int = 0,
     title: str | None = None,
-    columns: int = 4,
+    ncols: int = 4,
     ax: Any = None,
 ) -> AttentionView:
     """Lay the attention of a patch, or of the CLS token, over the image.
@@ -52,7 +52,7 @@ def image_view(
     item : int
         Which image of a batch is shown; the title says so.
     title : str, optional
-    columns : int
+    ncols : int
         Number of panels of the figure beside each other.
     ax : matplotlib.axes.Axes, or a sequence of them, optional
         One for each head: draws the figure there.
@@ -89,7 +89,7 @@ def image_view(
     view.image, view.side, view.special = _pixels(name, image), side, special
     view.query = place_in(name, "query", query, Lq, "token")
     view.take(name, layers, layer, head)
-    view.title, view.columns = title_of(title, item, batch), columns
+    view.title, view.ncols = title_of(title, item, batch), ncols
     view._into(ax)
     return view
 
@@ -118,7 +118,7 @@ class ImageView(HeadsView):
     side: int
     special: int
     query: int
-    columns: int
+    ncols: int
 
     def _sizes(self) -> str:
         return f"{self.side} x {self.side} patches{' and CLS' if self.special else ''}"
@@ -143,7 +143,7 @@ class ImageView(HeadsView):
         heads = list(range(len(self.layers[0]))) if self.head is None else [self.head]
         height, width = self.image.shape[:2]
         if ax is None:
-            columns = min(self.columns, len(heads))
+            columns = min(self.ncols, len(heads))
             rows = math.ceil(len(heads) / columns)
             size = (
                 2.2 * columns,
