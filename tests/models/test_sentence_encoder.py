@@ -285,7 +285,7 @@ def test_tokens_beside_a_list_of_words(tmp_path):
     assert tokenizer.decode(ids) == "dog <one>"
     for found, message in (
         ({"<one>": number + 5}, rf"before the added token '<two>' = {number + 1}; it would be {number}"),
-        ({"<one>": "x"}, "must stand beside added tokens with ids and contents; got 'x'"),
+        ({"<one>": "x"}, "must be beside added tokens with ids and contents; got 'x'"),
     ):
         write(tmp_path / "added_tokens.json", found)
         with pytest.raises(ValueError, match=message):

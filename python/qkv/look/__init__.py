@@ -1,4 +1,4 @@
-"""Looking inside: values of any module in a call, recorded or changed, and what they say about heads.
+"""Looking inside: values of any module in a call, recorded or changed, and measures of heads.
 
 A name is a module's path and one word: ``layers.0.self_attn.weights``. Attention layers have ``queries keys values
 scores weights heads``, every module has ``input`` and ``output``; the values of the model itself have no path.

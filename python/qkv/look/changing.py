@@ -63,7 +63,7 @@ def change(model: Any, changes: Mapping[str, Callable[[Tensor], Any]]) -> Change
     ValueError
         If a name does not exist; in the call, if a function returns another shape.
     TypeError
-        If a value of `changes` is no function.
+        If a value of `changes` is not a function.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def without_heads(model: Any, heads: Mapping[int | str, Iterable[int]]) -> Chang
     IndexError
         If a layer or head of that number does not exist.
     KeyError
-        If a path is none of an attention.
+        If a path is not that of an attention.
 
     Examples
     --------

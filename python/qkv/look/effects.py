@@ -1,4 +1,4 @@
-"""What heads do to a loss, tokens to each other through all layers, and layers to the prediction."""
+"""What heads change in a loss, tokens in each other through all layers, and layers in the prediction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def importance(
     Raises
     ------
     ValueError
-        If the model has no attention, the method is unknown or the loss is no number.
+        If the model has no attention, the method is unknown or the loss is not a number.
 
     References
     ----------
@@ -188,7 +188,7 @@ def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If the model has no vocabulary, or the recording is none of its layers' outputs.
+        If the model has no vocabulary, or the recording does not hold its layers' outputs.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What the weights of each head say, without storing them."""
+"""Measures of the weights of each head, without storing them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Measures(NamedTuple):
 
 
 def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywords: Any) -> Measures:
-    """Where each head looks, as means over all queries that are no padding: memory grows with the length alone.
+    """Where each head attends, as means over all real queries: memory grows with the length alone.
 
     ==============  =========================================================================================
     ``entropy``     ``-sum_j w_j log w_j``, in nats
@@ -37,7 +37,7 @@ def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywor
     ``self_``       weight on the query's own place
     ``first``       weight on key 0
     ``duplicate``   weight on the same token earlier, where there is one
-    ``induction``   weight on the token behind the last earlier same token, where there is one
+    ``induction``   weight on the token after the last earlier same token, where there is one
     ``separators``  weight on ``[SEP] </s> <|endoftext|> . , ; : ! ?``, where there are any
     ==============  =========================================================================================
 

@@ -125,6 +125,6 @@ class Names:
 
 
 def layer_of(name: str) -> int | None:
-    """Give the first number in a path."""
+    """Return the first number in a path."""
     found = re.search(r"(?:^|\.)(\d+)(?=\.)", name)
     return int(found[1]) if found else None

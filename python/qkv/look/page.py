@@ -26,9 +26,9 @@ _WRITTEN = 64
 
 
 def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
-    """Write the page of what a model's heads do with a text; give its path.
+    """Write the page of what a model's heads do with a text; return its path.
 
-    A decoder behind an encoder reads `target`, or what the model makes of the text.
+    A decoder after an encoder reads `target`, or what the model makes of the text.
     """
     model = models.from_pretrained(folder)
     if isinstance(model, models.ImageModel):
@@ -92,7 +92,7 @@ def _sides(
 
 
 def look_at_weights(path: str) -> Path:
-    """Write the page of weights ``(layers, H, L, L)`` and tokens that any program stored; give its path."""
+    """Write the page of weights ``(layers, H, L, L)`` and tokens that any program stored; return its path."""
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -121,7 +121,7 @@ def look_at_weights(path: str) -> Path:
 
 
 def _views(title: str, weights: Any, queries: list[str], keys: list[str], found: Measures) -> list[View]:
-    """The measures of heads, all of them at a glance, and their lines where there are not too many."""
+    """The measures of heads, a view of all of them, and their lines where there are not too many."""
     views: list[View] = [MeasuresTable(found._asdict(), title), layer_view(weights, queries, keys)]
     if max(len(queries), len(keys)) <= _LONGEST:
         views.append(head_view(weights, queries, keys))

@@ -204,7 +204,7 @@ class Weights:
 
     @property
     def real(self) -> Any:
-        """Queries that are no padding ``(B, Lq)``, or None: all."""
+        """The real queries ``(B, Lq)``, or None: all."""
         keys = self._real_keys()
         return None if keys is None else keys[:, self.offset : self.offset + self.shape[2]]
 
@@ -212,7 +212,7 @@ class Weights:
         return None if self._kept is None else self._kept.real_keys()
 
     def measured(self, earlier: Any, separators: Any, real: Any) -> Any:
-        """Sums and counts ``(2, measures, H)``; padding is no separator."""
+        """Sums and counts ``(2, measures, H)``; padding does not count as a separator."""
         keys = self._real_keys()
         if separators is not None and keys is not None:
             separators = separators & keys
@@ -234,7 +234,7 @@ def _computed(value: Any, name: str) -> Any:
 
 
 def by_heads(weights: Any, part: Part) -> Any:
-    """Give values ``(B, H, Lq, Lk)``, whichever axes are missing."""
+    """Return values ``(B, H, Lq, Lk)``, whichever axes are missing."""
     if not part.head_axis:
         weights = weights[..., None, :, :]
     return weights if len(weights.shape) == 4 else weights[None]
@@ -275,7 +275,7 @@ def record(
     ValueError
         If `keep` or `layers` name nothing of the model, or `scores` or `weights` of a layer with ``comm``.
     TypeError
-        If the model is no module.
+        If the model is not a module.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Pictures of attention: heatmaps, heads, lines, curves and drawings. Nothing here calls ``show``.
 
-Views of attention are pages to play with, in notebooks and files, and figures. matplotlib is imported at the first
+Views of attention are interactive pages, in notebooks and files, and figures. matplotlib is imported at the first
 figure, so that ``import qkv`` does not need it; the pages need nothing.
 """
 

@@ -10,7 +10,7 @@ from .table import Architecture, HeadTable, Options, Piece, language_head, proje
 
 
 def body(c: Configuration, side: str, **more: Any) -> Options:
-    """Give the options of one side."""
+    """Return the options of one side."""
     block = {
         "nhead": c.get(f"{side}_attention_heads"),
         "dim_feedforward": c.get(f"{side}_ffn_dim"),
@@ -33,7 +33,7 @@ def body(c: Configuration, side: str, **more: Any) -> Options:
 
 
 def side(own: str) -> dict[str, str]:
-    """Give the names of one side."""
+    """Return the names of one side."""
     layer, ends = f"{own}.layers.{{}}.", ("q_proj", "k_proj", "v_proj", "out_proj")
     last = 3 if own == "decoder" else 2
     names = projections(f"{layer}self_attn", f"{layer}self_attn.", ends)
@@ -55,12 +55,12 @@ LOGITS_BIAS = dict.fromkeys(
 
 
 def words_head(outputs: Callable[[Configuration], Any] = lambda c: c.vocab_size) -> HeadTable:
-    """Give the scores of words, with a bias that training leaves as it is."""
+    """Return the scores of words, with a bias that training leaves as it is."""
     return language_head(names=LOGITS_BIAS, outputs=outputs, bias=lambda c: True, fixed_bias=lambda c: True)
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give both bodies'."""
+    """Return both bodies'."""
     more = {"max_positions": c.max_position_embeddings + 2, "position_offset": 2, "embedding_norm": "layer"}
     return {side: body(c, side, **more) for side in ("encoder", "decoder")}
 
@@ -78,7 +78,7 @@ DEFAULTS: dict[str, Any] = {
     "scale_embedding": False, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
     "forced_eos_token_id": 2, "is_decoder": False, "tie_word_embeddings": True,
 }  # fmt: skip
-# Options of old files that no one of the family's block has.
+# Options of old files that the blocks of the family do not have.
 ALLOWED = {
     "is_decoder": (False,),
     "normalize_before": (False, None),

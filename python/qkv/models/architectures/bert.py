@@ -34,7 +34,7 @@ NAMES = {
 
 
 def block(c: Configuration) -> Options:
-    """Give the options of BERT's block."""
+    """Return the options of BERT's block."""
     return {
         **sizes(c),
         "norm_eps": c.layer_norm_eps,
@@ -45,7 +45,7 @@ def block(c: Configuration) -> Options:
 
 
 def body(c: Configuration) -> Options:
-    """Give the options of BERT's body, with positions by rows."""
+    """Return the options of BERT's body, with positions by rows."""
     return {
         "layers": [block(c)] * c.num_hidden_layers,
         "d_model": c.hidden_size,
@@ -87,7 +87,7 @@ def masked_words(
     activation: str | None = None,
     norm_eps: float | None = None,
 ) -> HeadTable:
-    """Give the head that fills in words: dense, activation (an entry's, or gelu), norm, and the words' table."""
+    """Return the head that fills in words: dense, activation (an entry's, or gelu), norm, and the words' table."""
     return HeadTable(
         lambda c: {
             "outputs": c.vocab_size,
@@ -108,7 +108,7 @@ def labels(
     entry: str | None = None,
     dropout: str | None = None,
 ) -> HeadTable:
-    """Give classes of every row; with a matrix before, and an activation or an entry's, of the first row."""
+    """Return classes of every row; with a matrix before, and an activation or an entry's, of the first row."""
 
     def options(c: Configuration) -> Options:
         p = c.get(dropout or "classifier_dropout", c.get("hidden_dropout_prob", 0.1))

@@ -160,7 +160,7 @@ class BertConfig(Configuration):
 
     @classmethod
     def base(cls, **changes: Any) -> BertConfig:
-        """Give BERT base: 12 layers, 12 heads, 768 wide, 109 482 240 parameters.
+        """Return BERT base: 12 layers, 12 heads, 768 wide, 109 482 240 parameters.
 
         Examples
         --------
@@ -171,7 +171,7 @@ class BertConfig(Configuration):
 
     @classmethod
     def large(cls, **changes: Any) -> BertConfig:
-        """Give BERT large: 24 layers, 16 heads, 1024 wide, 335 141 888 parameters.
+        """Return BERT large: 24 layers, 16 heads, 1024 wide, 335 141 888 parameters.
 
         Examples
         --------
@@ -230,7 +230,7 @@ class BertConfig(Configuration):
         return cls(**given, extra={k: v for k, v in entries.items() if k not in names})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the entries of a config.json that Hugging Face's libraries read.
+        """Return the entries of a config.json that Hugging Face's libraries read.
 
         Examples
         --------

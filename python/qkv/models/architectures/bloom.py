@@ -1,4 +1,4 @@
-"""BLOOM: scores fall with the distance (ALiBi), and a norm stands behind the embeddings."""
+"""BLOOM: scores fall with the distance (ALiBi), and a norm is after the embeddings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .table import Architecture, Options, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's."""
+    """Return the body's."""
     block = {
         "nhead": c.n_head,
         "dim_feedforward": 4 * c.hidden_size,

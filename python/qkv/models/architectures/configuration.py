@@ -111,28 +111,28 @@ class Configuration:
         return f"Configuration({', '.join(f'{k}={v!r}' for k, v in self._given.items())})"
 
     def get(self, name: str, otherwise: Any = None) -> Any:
-        """Give an entry, or `otherwise` where there is none."""
+        """Return an entry, or `otherwise` where there is none."""
         self.known |= {name}
         value = self._values.get(self._standard.get(name, name))
         return otherwise if value is None else value
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the entries of a config.json that Hugging Face's libraries read."""
+        """Return the entries of a config.json that Hugging Face's libraries read."""
         return dict(self._given)
 
     def activation(self, name: str) -> str:
-        """Give qkv's name of the activation that an entry names."""
+        """Return qkv's name of the activation that an entry names."""
         found = self.get(name)
         if found not in ACTIVATIONS:
             raise ValueError(f"{name} must be one of {', '.join(ACTIVATIONS)}; got {str(found)[:100]!r}")
         return ACTIVATIONS[found]
 
     def gated_activation(self, name: str) -> tuple[str, bool]:
-        """Give qkv's name of the activation that an entry names behind ``gated-`` or without it, and which it is."""
+        """Return qkv's name of the activation that an entry names after ``gated-`` or without it, and which it is."""
         gate, _, found = self.get(name).rpartition("-")
         if gate not in ("", "gated") or found not in ACTIVATIONS:
             raise ValueError(f"{name} must be an activation or gated- and one; got {self.get(name)[:100]!r}")
-        found = "gelu_new" if gate and found == "gelu" else found  # so are files with gated-gelu meant
+        found = "gelu_new" if gate and found == "gelu" else found  # files with gated-gelu mean this form
         return ACTIVATIONS[found], gate == "gated"
 
     def _count_labels(self) -> int:
@@ -152,7 +152,7 @@ class Configuration:
 
 
 def _check(name: str, value: object, default: object) -> None:
-    """Hold an entry to the type of its default; numbers that are no sizes may be unset, and tokens but the padding."""
+    """Check the type of an entry by its default; numbers other than sizes may be unset, and tokens but the padding."""
     token = name.endswith("_token_id") and name != "pad_token_id"
     if value is None and (default is None or token or isinstance(default, float)):
         return
@@ -176,7 +176,7 @@ def _check(name: str, value: object, default: object) -> None:
 
 
 def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
-    """Give a block's heads, its inner width and the activation that an entry names."""
+    """Return a block's heads, its inner width and the activation that an entry names."""
     inner = {"dim_feedforward": c.intermediate_size, "activation": c.activation(activation)}
     return {"nhead": c.num_attention_heads, **inner}
 
@@ -184,9 +184,9 @@ def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
 def rotary(
     c: Configuration, kind: str | None = None, base: float | None = None, part: float | None = None
 ) -> dict[str, Any]:
-    """Give a block's rotary options, of a layer type where those differ; `part` of the features of a head turn.
+    """Return a block's rotary options, of a layer type where those differ; `part` of the features of a head is rotated.
 
-    Hugging Face's architectures without such a part turn all features whatever ``partial_rotary_factor`` says.
+    Hugging Face's architectures without such a part rotate all features whatever ``partial_rotary_factor`` says.
     """
     given = c.get("rope_parameters") or {}
     if kind is not None and isinstance(given, dict) and kind in given:
@@ -211,7 +211,7 @@ def rotary(
     if part is not None:
         options["rotary_dim"] = int(head * part)
     if rule != "default":
-        if rule == "dynamic":  # Hugging Face scales behind this entry of the configuration
+        if rule == "dynamic":  # Hugging Face scales beyond this entry of the configuration
             rules["original_max_position_embeddings"] = c.max_position_embeddings
         rules.setdefault("original_max_position_embeddings", c.max_position_embeddings)
         if rule == "yarn" and rules.get("factor") is None:
@@ -221,7 +221,7 @@ def rotary(
 
 
 def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
-    """Give each layer's type; where there are no ``layer_types``, that of layers with ``slides(i)`` has a window."""
+    """Return each layer's type; where there are no ``layer_types``, that of layers with ``slides(i)`` has a window."""
     known = ("full_attention", "sliding_attention")
     found = c.get("layer_types") or [known[bool(slides(i))] for i in range(c.num_hidden_layers)]
     if len(found) != c.num_hidden_layers or not {*found} <= {*known}:
@@ -230,7 +230,7 @@ def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
 
 
 def windows(c: Configuration, slides: Callable[[int], bool] | None = None) -> list[dict[str, Any]]:
-    """Give a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
+    """Return a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
     width, slide = c.get("sliding_window"), c.get("use_sliding_window", True)
     width, first = width if slide else None, c.get("max_window_layers", 0)
     kinds = layer_types(c, slides or (lambda i: i >= first))

@@ -8,7 +8,7 @@ from .table import Architecture, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; ``pos_att_type`` is a list or a text with bars."""
+    """Return the body's; ``pos_att_type`` is a list or a text with bars."""
     kinds = c.get("pos_att_type") or []
     kinds = kinds.split("|") if isinstance(kinds, str) else kinds
     made = body(c)

@@ -8,7 +8,7 @@ from .table import Architecture, Options, only_body, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's."""
+    """Return the body's."""
     block = {
         "nhead": c.n_heads,
         "dim_feedforward": c.hidden_dim,

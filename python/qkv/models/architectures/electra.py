@@ -8,7 +8,7 @@ from .table import Architecture, HeadTable, Options
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; its embeddings have a matrix behind them where their width differs."""
+    """Return the body's; its embeddings have a matrix after them where their width differs."""
     narrow = {} if c.embedding_size == c.hidden_size else {"embedding_size": c.embedding_size}
     return {"body": {**body(c), **narrow}}
 

@@ -1,4 +1,4 @@
-"""Gemma 2: norms before and behind each sublayer, soft caps, windows in every second layer."""
+"""Gemma 2: norms before and after each sublayer, soft caps, windows in every second layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .table import Architecture, Options, Piece, language_head
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; embeddings are multiplied by the root of their width."""
+    """Return the body's; embeddings are multiplied by the root of their width."""
     common: dict[str, Any] = {
         "activation": c.activation("hidden_activation"),
         "placement": "sandwich",
@@ -22,7 +22,7 @@ def options(c: Configuration) -> dict[str, Options]:
 
 
 def norm(name: str) -> Piece:
-    """Give a norm that multiplies by 1 + weight."""
+    """Return a norm that multiplies by 1 + weight."""
     return Piece(name + ".weight", added=1.0)
 
 

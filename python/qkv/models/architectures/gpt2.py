@@ -7,7 +7,7 @@ from .table import Architecture, Options, Piece, language_head, only_body, packe
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; the scale of the scores may fall with the number of the layer."""
+    """Return the body's; the scale of the scores may fall with the number of the layer."""
     width, heads = c.n_embd, c.n_head
     layers = []
     for i in range(c.n_layer):

@@ -7,7 +7,7 @@ from .table import Architecture, Options, biases, language_head, only_body, pack
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; old files say ``rotary_pct`` and ``rotary_emb_base``."""
+    """Return the body's; old files say ``rotary_pct`` and ``rotary_emb_base``."""
     part = c.get("rotary_pct", 0.25)
     part = (c.get("rope_parameters") or {}).get("partial_rotary_factor", part)
     turned = rotary(c, base=c.get("rotary_emb_base"), part=part)

@@ -16,7 +16,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def block(c: Configuration, **changes: Any) -> Options:
-    """Give the options of Llama's block."""
+    """Return the options of Llama's block."""
     return {
         **sizes(c),
         "num_kv_heads": c.num_key_value_heads or c.num_attention_heads,
@@ -33,7 +33,7 @@ def block(c: Configuration, **changes: Any) -> Options:
 
 
 def body(c: Configuration, layers: list[Options], **more: Any) -> dict[str, Options]:
-    """Give the options of Llama's body."""
+    """Return the options of Llama's body."""
     return only_body(c, layers, position_rule="mask", final_norm="rms", norm_eps=c.rms_norm_eps, **more)
 
 

@@ -1,4 +1,4 @@
-"""Marian: BART's blocks with a table of sines for positions, and no norm behind the embeddings."""
+"""Marian: BART's blocks with a table of sines for positions, and no norm after the embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .configuration import Configuration
 
 
 def options(c: Configuration) -> dict[str, Any]:
-    """Give both bodies'; each may have its own words."""
+    """Return both bodies'; each may have its own words."""
     more = {"max_positions": c.max_position_embeddings, "sinusoidal": True}
     both: dict[str, Any] = {side: body(c, side, **more) for side in ("encoder", "decoder")}
     if not c.share_encoder_decoder_embeddings:
@@ -24,7 +24,7 @@ def options(c: Configuration) -> dict[str, Any]:
 
 
 def names(c: Configuration) -> dict[str, str]:
-    """Give all names."""
+    """Return all names."""
     if c.share_encoder_decoder_embeddings:
         return NAMES
     return {
@@ -35,14 +35,14 @@ def names(c: Configuration) -> dict[str, str]:
 
 
 def sines(c: Configuration) -> dict[str, np.ndarray]:
-    """Give the table of positions, sines before cosines, which files hold once for each side."""
+    """Return the table of positions, sines before cosines, which files hold once for each side."""
     table = sinusoidal_positions(c.max_position_embeddings, c.d_model)
     whole = np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1).astype(np.float32)
     return {f"{side}.embed_positions.weight": whole for side in ("encoder", "decoder")}
 
 
 def decoder_words(c: Configuration) -> int:
-    """Give the number of the decoder's words."""
+    """Return the number of the decoder's words."""
     shared = c.share_encoder_decoder_embeddings
     return int(c.vocab_size if shared else c.get("decoder_vocab_size", c.vocab_size))
 

@@ -15,7 +15,7 @@ BASES = {
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; old files say how often a layer sees everything."""
+    """Return the body's; old files say how often a layer sees everything."""
     every, half = c.get("global_attn_every_n_layers", 3), c.local_attention // 2
     norm = {"norm_eps": c.norm_eps, "norm_bias": c.norm_bias}
     layers: list[Options] = [
@@ -37,14 +37,14 @@ def options(c: Configuration) -> dict[str, Options]:
 
 
 def head(c: Configuration, outputs: int, **more: Any) -> Options:
-    """Give a head: dense, activation, norm, and a last matrix."""
+    """Return a head: dense, activation, norm, and a last matrix."""
     activation = c.activation("classifier_activation")
     inner = {"inner": c.hidden_size, "inner_bias": c.classifier_bias, "activation": activation}
     return {"outputs": outputs, **inner, "norm_eps": c.norm_eps, "norm_bias": c.norm_bias, **more}
 
 
 def classes(c: Configuration, pooling: str = "") -> Options:
-    """Give the scores of classes."""
+    """Return the scores of classes."""
     return head(c, c.num_labels, dropout=c.classifier_dropout, pooling=pooling)
 
 

@@ -10,7 +10,7 @@ from .table import Architecture, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's."""
+    """Return the body's."""
     bias = {"num_buckets": c.relative_attention_num_buckets, "max_distance": 128, "bidirectional": True}
     return {"body": {**counted(c), "relative_bias": bias}}
 

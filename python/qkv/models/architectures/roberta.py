@@ -1,4 +1,4 @@
-"""RoBERTa: BERT whose positions begin behind the number of the padding."""
+"""RoBERTa: BERT whose positions begin after the number of the padding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .table import Architecture, Options
 
 
 def counted(c: Configuration) -> Options:
-    """Give the options of a body whose positions count the ids that are no padding."""
+    """Return the options of a body whose positions count the ids other than padding."""
     return {**body(c), "position_rule": "ids", "position_offset": c.pad_token_id + 1}
 
 

@@ -1,4 +1,4 @@
-"""T5: an encoder-decoder without positions but for a relative bias that the layers of a side share; no scale."""
+"""T5: an encoder-decoder whose positions are a relative bias that the layers of a side share; no scale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .table import Architecture, Options, biases, language_head, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give both bodies'."""
+    """Return both bodies'."""
     activation, gated = c.gated_activation("feed_forward_proj")
     block = {
         "nhead": c.num_heads,
@@ -36,7 +36,7 @@ def options(c: Configuration) -> dict[str, Options]:
 
 
 def names(c: Configuration) -> dict[str, str]:
-    """Give all names; a layer's parts stand under the numbers of the sublayers."""
+    """Return all names; a layer's parts are under the numbers of the sublayers."""
     found = {"encoder.embedding": "shared", "decoder.embedding": "shared"}
     for side, last in (("encoder", 1), ("decoder", 2)):
         ours, theirs = f"{side}.layers.{{}}.", f"{side}.block.{{}}.layer."
@@ -53,7 +53,7 @@ def names(c: Configuration) -> dict[str, str]:
 
 
 def scale(c: Configuration) -> float:
-    """Give what a tied head multiplies the features with."""
+    """Return what a tied head multiplies the features with."""
     return float(c.d_model**-0.5) if c.get("scale_decoder_outputs", c.tie_word_embeddings) else 1.0
 
 

@@ -53,12 +53,12 @@ class Piece:
     optional: bool = False
 
     def held(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Give the file's shape of a parameter of this shape."""
+        """Return the file's shape of a parameter of this shape."""
         whole = (self.count * shape[0], *shape[1:])
         return whole[::-1] if self.transposed else (1, *whole) if self.row else whole
 
     def take(self, array: np.ndarray, shape: tuple[int, ...], heads: int) -> np.ndarray:
-        """Give the body's parameter of what the file holds."""
+        """Return the body's parameter of what the file holds."""
         array = array.T if self.transposed else array
         if self.count > 1:
             split = (heads, self.count, -1) if self.by_heads else (1, self.count, -1)
@@ -67,7 +67,7 @@ class Piece:
         return np.ascontiguousarray(array + self.added if self.added else array)
 
     def join(self, arrays: Sequence[np.ndarray], heads: int) -> np.ndarray:
-        """Give what the file holds of all the parts, in order."""
+        """Return what the file holds of all the parts, in order."""
         groups = heads if self.by_heads else 1
         parts = [a.reshape(groups, -1, *a.shape[1:]) for a in arrays[: self.count]]
         whole = np.concatenate(parts, axis=1).reshape(-1, *arrays[0].shape[1:]) - self.added
@@ -79,28 +79,28 @@ Names = Mapping[str, str | Piece]
 
 
 def packed(theirs: str, **how: Any) -> dict[str, Piece]:
-    """Give the names of queries, keys and values that a file keeps in one matrix."""
+    """Return the names of queries, keys and values that a file keeps in one matrix."""
     return {f"layers.{{}}.self_attn.{x}_proj": Piece(theirs, i, 3, **how) for i, x in enumerate("qkv")}
 
 
 def projections(own: str, theirs: str, ends: Sequence[str]) -> dict[str, str]:
-    """Give the names of an attention's projections of queries, keys, values and results."""
+    """Return the names of an attention's projections of queries, keys, values and results."""
     return {f"{own}.{x}_proj": theirs + end for x, end in zip(("q", "k", "v", "out"), ends, strict=True)}
 
 
 def biases(attention: bool, feed_forward: bool) -> Options:
-    """Say which matrices of a block have a bias."""
+    """Return which matrices of a block have a bias."""
     return {"qkv_bias": attention, "out_bias": attention, "bias": feed_forward}
 
 
 def only_body(c: Configuration, layers: list[Options], **options: Any) -> dict[str, Options]:
-    """Give the options of the only body of a model."""
+    """Return the options of the only body of a model."""
     return {"body": {"layers": layers, "d_model": c.hidden_size, "vocab_size": c.vocab_size, **options}}
 
 
 @dataclass(frozen=True)
 class HeadTable:
-    """What stands on top of a body: the options of :class:`Head`, its names, and whether the body has its pooler."""
+    """What is on top of a body: the options of :class:`Head`, its names, and whether the body has its pooler."""
 
     options: Callable[[Configuration], Options]
     names: Names = field(default_factory=dict)
@@ -110,7 +110,7 @@ class HeadTable:
 def head_names(
     output: str, dense: str | None = None, norm: str | None = None, bias: str | None = None
 ) -> Names:
-    """Give the names of a head's parts; its bias is that of the last matrix, or stands alone where that is tied."""
+    """Return the names of a head's parts; its bias is that of the last matrix, or is alone where that is tied."""
     parts = {
         "output": output,
         "dense": dense,
@@ -124,7 +124,7 @@ def head_names(
 def language_head(
     theirs: str = "lm_head", names: Names | None = None, **options: Callable[[Configuration], Any]
 ) -> HeadTable:
-    """Give the scores of words, whose matrix may be that of the embeddings."""
+    """Return the scores of words, whose matrix may be that of the embeddings."""
     return HeadTable(
         lambda c: {
             "outputs": c.vocab_size,
@@ -155,7 +155,7 @@ class Architecture:
         From a configuration to the options of the C++ body, by its name in the model.
     names : mapping
         From parameters of the model to those of the file; modules, where both have the same parameters. The embeddings
-        stand first. A function of the configuration, where options change them.
+        are first. A function of the configuration, where options change them.
     heads : mapping
         From the end of Hugging Face's class names to heads.
     pooler : HeadTable, optional
@@ -167,8 +167,8 @@ class Architecture:
     configure : callable, optional
         Checks the entries of a config.json in the place of :class:`Configuration`.
     beside : str, optional
-        A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are passed
-        over, but for those of layers.
+        A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are
+        ignored, but for those of layers.
     """
 
     model_type: str
@@ -193,7 +193,7 @@ class Architecture:
         return Configuration(entries, self.defaults, self.allowed)
 
     def head_named(self, name: str | None) -> str | None:
-        """Give the key of the head of a class of Hugging Face's, None for the bare body."""
+        """Return the key of the head of a class of Hugging Face's, None for the bare body."""
         if name is None or name == self.classes + "Model":
             return None
         key = name.removeprefix(self.classes)
@@ -205,7 +205,7 @@ class Architecture:
         )
 
     def all_names(self, config: Configuration, head: str | None) -> Names:
-        """Give the file's names of all parameters of a model with this head; those of the head begin with ``head.``."""
+        """Return the file's names of a model's parameters with this head; those of the head begin with ``head.``."""
         names = dict(self.names(config) if callable(self.names) else self.names)
         chosen = self.heads.get(head) if head is not None else None
         if self.pooler is not None and (chosen is None or chosen.pooler):
@@ -216,7 +216,7 @@ class Architecture:
 
 
 def stored(own: str, names: Names) -> tuple[Piece, str]:
-    """Give how and under which name a file holds a parameter of the model."""
+    """Return how and under which name a file holds a parameter of the model."""
     number = re.search(r"\.(\d+)\.", own)
     pattern = own if number is None else own.replace(f".{number[1]}.", ".{}.", 1)
     module, _, last = pattern.rpartition(".")
@@ -229,7 +229,7 @@ def stored(own: str, names: Names) -> tuple[Piece, str]:
 
 @cache
 def architecture_of(model_type: str) -> Architecture:
-    """Give the table of a model type."""
+    """Return the table of a model type."""
     module = importlib.import_module(f".{model_type.replace('-', '_')}", __package__)
     table: Architecture = module.ARCHITECTURE
     return table

@@ -7,7 +7,7 @@ from .table import Architecture, HeadTable, Options, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
-    """Give the body's; its inputs are rows of patches."""
+    """Return the body's; its inputs are rows of patches."""
     block = {
         **sizes(c),
         "norm_eps": c.layer_norm_eps,

@@ -26,7 +26,7 @@ KINDS: dict[str, type[PretrainedModel]] = {
 
 
 def supported() -> list[str]:
-    """Give the model types that :func:`from_pretrained` loads.
+    """Return the model types that :func:`from_pretrained` loads.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def from_config(entries: Mapping[str, Any]) -> Any:
     Raises
     ------
     ValueError, TypeError
-        If the model type is not supported, an entry does not fit, or its name is that of another but for a slip. Other
+        If the model type is not supported, an entry does not fit, or its name is a misspelling of another. Other
         entries, which a file may hold, change nothing.
 
     Examples
@@ -99,7 +99,7 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     OSError
         If a file is missing.
     TypeError
-        If a change is no entry that this type of model is made by.
+        If a change is not an entry of this type of model.
     ValueError
         If the model type is not supported, the configuration has an option that qkv does not compute, or a file is
         damaged or does not fit. Nothing is computed before.
@@ -141,7 +141,7 @@ def chosen(entries: Mapping[str, Any]) -> tuple[Architecture, str | None]:
 
 
 def class_named(entries: Mapping[str, Any]) -> str | None:
-    """Give the class that a configuration names first."""
+    """Return the class that a configuration names first."""
     named = entries.get("architectures")
     if named is None or named == []:
         return None

@@ -69,10 +69,10 @@ class BertPretrained(PretrainedEncoder):
         ----------
         folder : path
             As Hugging Face's libraries write it. Names may have the prefix ``bert.`` or not; the parameters of a
-            LayerNorm may be called gamma and beta; buffers and the heads of other models are passed over; numbers
+            LayerNorm may be called gamma and beta; buffers and the heads of other models are ignored; numbers
             become float32. A :class:`BertModel` has a pooler if the file has one.
         new_head : bool
-            Draw the parameters that stand on top of the encoder afresh where the file has none, to be trained.
+            Draw the parameters that are on top of the encoder afresh where the file has none, to be trained.
         **changes
             Entries of the configuration to be replaced, such as ``num_labels=3``.
 
@@ -86,7 +86,7 @@ class BertPretrained(PretrainedEncoder):
         OSError
             If the folder or one of its files is missing.
         TypeError
-            If a change is no entry of :class:`BertConfig`.
+            If a change is not an entry of :class:`BertConfig`.
         ValueError
             If a file is damaged, or its numbers do not fit the configuration; the message names the file.
 
@@ -116,7 +116,7 @@ class BertPretrained(PretrainedEncoder):
         )
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Load parameters, which may have old names; the numbers of positions that old files hold are passed over."""
+        """Load parameters, which may have old names; the numbers of positions that old files hold are ignored."""
         state = {modern(name): x for name, x in state_dict.items() if not BUFFERS.match(name)}
         super().load_state_dict(state, strict)
 
@@ -128,7 +128,7 @@ class BertModel(BertPretrained):
     ``LayerNorm(y + dense(act(dense(y))))``; ``pooler_output = tanh(dense(x[:, 0]))``.
 
     Called ``(input_ids, *, valid_lens=None, attention_mask=None, token_type_ids=None, skip_padding=False,
-    output_hidden_states=False)``, it gives a named tuple ``(last_hidden_state, pooler_output)``, and the
+    output_hidden_states=False)``, it returns a named tuple ``(last_hidden_state, pooler_output)``, and the
     ``hidden_states`` of all layers, the embeddings first, if they are asked for.
 
     Parameters
@@ -137,7 +137,7 @@ class BertModel(BertPretrained):
     add_pooling_layer : bool
         Without it ``pooler_output`` is None.
     values : bool
-        False leaves the parameters undefined and their memory untouched, for who loads or counts them.
+        False leaves the parameters undefined and their memory untouched, for callers that load or count them.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class BertModel(BertPretrained):
         return list(self.encoder.attention_weights)
 
     def _rows(self, input_ids: Any, *, token_type_ids: Any = None, **options: Any) -> Any:
-        # What says nothing is not passed on, so that a part of one's own which lacks it can be called.
+        # Defaults are not passed on, so that a user's part without these arguments can be called.
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
         options = {name: value for name, value in options.items() if value is not None and value is not False}
         try:

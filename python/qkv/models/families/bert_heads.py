@@ -123,7 +123,7 @@ class BertForPreTraining(BertWithWords):
     """BERT with the heads of its pre-training: masked words, and whether the second sentence follows the first.
 
     The scores of the words are ``LayerNorm(act(dense(x))) @ word_embeddings.T + bias``: the decoder is the table of
-    word embeddings itself. Called like :class:`BertModel`, it gives ``(prediction_logits, seq_relationship_logits)``.
+    word embeddings itself. Called like :class:`BertModel`, it returns ``(prediction_logits, seq_relationship_logits)``.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class EncoderDecoder(Module):
         return self.decoder.attention_weights
 
     def forward(self, enc_X: Any, dec_X: Any, enc_valid_lens: Any = None) -> Any:
-        """Give the decoder's output, without its state."""
+        """Return the decoder's output, without its state."""
         encoded = self.encoder(enc_X) if enc_valid_lens is None else self.encoder(enc_X, enc_valid_lens)
         result = self.decoder(dec_X, self.decoder.init_state(encoded, enc_valid_lens))
         if isinstance(result, (Tensor, np.ndarray)) or not hasattr(result, "__getitem__") or len(result) != 2:

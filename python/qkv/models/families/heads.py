@@ -1,4 +1,4 @@
-"""What stands on top of a body: poolers, scores of words, scores of classes."""
+"""What is on top of a body: poolers, scores of words, scores of classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FUNCTIONS = {
 
 
 class Head(Module):
-    """``output(norm(activation(dense(pooled x))))``, of which every part may lack.
+    """``output(norm(activation(dense(pooled x))))``, of which every part is optional.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Head(Module):
     inner : int
         Features of ``dense``; 0: there is none.
     activation : str
-        Behind ``dense``.
+        After ``dense``.
     norm_eps : float, optional
-        Of the LayerNorm behind it; None: there is none.
+        Of the LayerNorm after it; None: there is none.
     bias, inner_bias, norm_bias : bool
         Of ``output``, ``dense`` and the norm.
     fixed_bias : bool
@@ -80,7 +80,7 @@ class Head(Module):
             own.requires_grad = False
 
     def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
-        """Give the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""
+        """Return the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""
         if self.pooling == "first":
             x = x[:, 0]
         elif self.pooling == "mean":

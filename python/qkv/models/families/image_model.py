@@ -17,9 +17,9 @@ from .pretrained import PretrainedModel, split_states
 class ImageModel(PretrainedModel):
     """A vision transformer; :func:`from_pretrained` makes it.
 
-    An image ``(C, height, width)`` is cut into patches, each a row of a Linear layer; a learned row stands before them.
-    Called ``(pixel_values (B, C, height, width), *, output_hidden_states=False)``, it gives what
-    :class:`PretrainedEncoder` gives, of ``N + 1`` rows for ``N`` patches.
+    An image ``(C, height, width)`` is cut into patches, each a row of a Linear layer; a learned row is before them.
+    Called ``(pixel_values (B, C, height, width), *, output_hidden_states=False)``, it returns what
+    :class:`PretrainedEncoder` returns, of ``N + 1`` rows for ``N`` patches.
 
     References
     ----------
@@ -61,7 +61,7 @@ class ImageModel(PretrainedModel):
         self.patch_bias = Parameter(np.zeros(width, np.float32))
 
     def forward(self, pixel_values: Any, *, output_hidden_states: bool = False) -> Any:
-        """Compute the rows of the patches behind that of the whole, or what the head makes of them."""
+        """Compute the rows of the patches after that of the whole, or what the head makes of them."""
         rows = concatenate([self._first(pixel_values), self._patches(pixel_values)], axis=1)  # (B, N + 1, M)
         hidden = self.body(inputs=rows + self.positions, output_hidden_states=output_hidden_states)
         last, states = split_states(hidden, False)

@@ -1,4 +1,4 @@
-"""Models that write: bodies that decode, alone or behind an encoder."""
+"""Models that write: bodies that decode, alone or after an encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .pretrained import PretrainedModel, split_states
 class PretrainedCausalLM(Generation, PretrainedModel):
     """A language model that only decodes, of any architecture; :func:`from_pretrained` makes it.
 
-    Called ``(input_ids, *, attention_mask=None, valid_lens=None, cache=None, output_hidden_states=False)``, it gives
+    Called ``(input_ids, *, attention_mask=None, valid_lens=None, cache=None, output_hidden_states=False)``, it returns
     logits ``(B, L, V)``; if hidden states are asked for, a named tuple ``(logits, hidden_states)``; without a head
     ``last_hidden_state``. ``attention_mask`` may leave out padding on either side: positions count what is kept.
     ``cache`` is a list of one :class:`qkv.nn.KVCache` per layer.
@@ -59,7 +59,7 @@ class PretrainedEncoderDecoder(Generation, PretrainedModel):
     """An encoder and a decoder that attends to it, of any architecture; :func:`from_pretrained` makes it.
 
     Called ``(input_ids, decoder_input_ids, *, attention_mask=None, decoder_attention_mask=None,
-    output_hidden_states=False)``, it gives logits ``(B, L, V)``; a named tuple if hidden states are asked for.
+    output_hidden_states=False)``, it returns logits ``(B, L, V)``; a named tuple if hidden states are asked for.
 
     Examples
     --------

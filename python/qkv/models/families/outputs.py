@@ -1,4 +1,4 @@
-"""The named tuples that models give."""
+"""The named tuples that models return."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def _made(name: str, fields: tuple[str, ...], *values: Any) -> Any:
 
 
 def output(name: str, **fields: Any) -> Any:
-    """Give a named tuple of the fields that are not None; ``pooler_output`` stands even then."""
+    """Return a named tuple of the fields that are not None; ``pooler_output`` is there even then."""
     kept = {key: value for key, value in fields.items() if value is not None or key == "pooler_output"}
     return _made(name, tuple(kept), *kept.values())

@@ -27,7 +27,7 @@ class PretrainedModel(Module):
     head : str, optional
         The key of its head.
     values : bool
-        False leaves the parameters undefined, for who loads them.
+        False leaves the parameters undefined, for callers that load them.
     pooler : bool
         False makes none even if the architecture has one; ``pooler_output`` is then None.
     """
@@ -127,7 +127,7 @@ class PretrainedModel(Module):
         )
 
     def _finished(self, hidden: Tensor, states: list[Tensor] | None, keep: Any = None) -> Any:
-        """Give the named tuple of a body's output."""
+        """Return the named tuple of a body's output."""
         pooled = None if self.pooler is None else self.pooler(hidden)
         if self.head is None:
             return output("ModelOutput", last_hidden_state=hidden, pooler_output=pooled, hidden_states=states)
@@ -149,7 +149,7 @@ class PretrainedModel(Module):
 
 
 def split_states(hidden: Any, final: bool) -> tuple[Tensor, list[Tensor] | None]:
-    """Give the last rows, and those of all layers, which end with the finished ones as in Hugging Face's."""
+    """Return the last rows, and those of all layers, which end with the finished ones as in Hugging Face's."""
     if isinstance(hidden, Tensor):
         return hidden, None
     last, states = hidden
@@ -160,7 +160,7 @@ class PretrainedEncoder(PretrainedModel):
     """An encoder of any architecture, with or without a head; :func:`from_pretrained` makes it.
 
     Called ``(input_ids, *, attention_mask=None, valid_lens=None, token_type_ids=None, skip_padding=False,
-    output_hidden_states=False)``, it gives a named tuple: ``last_hidden_state`` ``(B, L, M)`` and ``pooler_output``
+    output_hidden_states=False)``, it returns a named tuple: ``last_hidden_state`` ``(B, L, M)`` and ``pooler_output``
     ``(B, M)`` or None; with a head ``logits``; ``hidden_states`` of all layers if asked for, the embeddings first.
 
     Attributes
@@ -215,7 +215,7 @@ class PretrainedEncoder(PretrainedModel):
 
 
 def kept_rows(attention_mask: Any, valid_lens: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Give ones where a row counts, (B, L)."""
+    """Return ones where a row counts, (B, L)."""
     keep = np.ones(shape, dtype)
     if attention_mask is not None:
         keep *= np.asarray(attention_mask).astype(dtype)

@@ -1,4 +1,4 @@
-"""Entries that are given beside a file or by hand: each is one that something is computed by."""
+"""Entries that are given beside a file or by hand: each must change what is computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..generation.rules import ENTRIES as GENERATION
 
 # That every architecture has.
 COMMON = {"architectures", "id2label", "label2id", "model_type", "num_labels", *NEVER}
-# Entries of transformers' configurations that nothing is computed by, in names close to others.
+# Entries of transformers' configurations that change nothing, in names close to others.
 UNUSED = frozenset(
     [
         "bos_token_id",
@@ -32,7 +32,7 @@ UNUSED = frozenset(
 
 
 def known_entries(table: Architecture, config: Configuration, head: str | None) -> Set[str]:
-    """Give the entries that a model of this configuration is made by, in every spelling."""
+    """Return the entries that a model of this configuration is made by, in every spelling."""
     table.bodies(config)  # asks for entries that have no defaults; so does a head
     if head is not None and head in table.heads:
         table.heads[head].options(config)

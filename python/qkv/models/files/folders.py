@@ -17,7 +17,7 @@ LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 
 
 
 def checked_folder(operation: str, folder: str | os.PathLike[str]) -> Path:
-    """Give the folder as a path, if it is one."""
+    """Return the folder as a path, if it is one."""
     path = Path(folder)
     if not path.exists():
         raise FileNotFoundError(f"{operation}: folder must exist; got {path}")
@@ -142,7 +142,7 @@ def _brain_floats(path: Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def listed(names: list[str]) -> str:
-    """Give the first of some names, and how many more there are."""
+    """Return the first of some names, and how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
@@ -153,15 +153,15 @@ def check_shape(path: Path, name: str, held: tuple[int, ...], expected: tuple[An
 
 
 def json_writer(value: Any) -> Writer:
-    """Give what writes JSON as Hugging Face's libraries do."""
+    """Return what writes JSON as Hugging Face's libraries do."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     return lambda file: file.write(text.encode("utf8"))
 
 
 def weights_writer(arrays: Mapping[str, np.ndarray]) -> Writer:
-    """Give what writes a safetensors file; "pt" is what Hugging Face's libraries expect to read.
+    """Return what writes a safetensors file; "pt" is what Hugging Face's libraries expect to read.
 
-    Written here and not by the library, whose errors are no OSError and whose temporary files stay when it is killed.
+    Written here and not by the library, whose errors are not OSErrors and whose temporary files stay when it is killed.
     """
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}

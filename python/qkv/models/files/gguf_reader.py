@@ -1,6 +1,6 @@
-"""What a GGUF file says of itself, and its tensors, whose numbers stay on the disk until they are read.
+"""What a GGUF file says about itself, and its tensors, whose numbers stay on the disk until they are read.
 
-The package gguf knows the types of blocks and makes floats of them. Its own reader makes views of memory of each word
+The package gguf knows the types of blocks and turns them into floats. Its own reader makes views of memory of each word
 of a vocabulary, which takes 40 times as long as reading the words.
 """
 
@@ -58,7 +58,7 @@ class GgufFile:
                     raise ValueError(f"it says {name} twice")
                 self.facts[name] = self._value(self._scalar("I"))
             self.tensors = self._tensors(tensors)
-        except Exception as error:  # of any kind, for a file that is cut or lies about its sizes
+        except Exception as error:  # of any kind, for a file that is cut or has wrong sizes
             raise ValueError(
                 f"{path}: must be a whole GGUF file; {type(error).__name__}: {str(error)[:200]}"
             ) from None
@@ -70,7 +70,7 @@ class GgufFile:
             )
 
     def said(self, *names: str) -> list[Any]:
-        """Give facts, None for those that the file lacks."""
+        """Return facts, None for those that the file lacks."""
         return [_decoded(self.facts.get(name)) for name in names]
 
     def numbers(self, name: str) -> np.ndarray:
@@ -116,7 +116,7 @@ class GgufFile:
             name, axes = self._string().decode(), self._scalar("I")
             if name in places or axes > MOST_AXES:
                 raise ValueError(
-                    f"{name[:100]!r} must stand there once, with {MOST_AXES} axes at most; got {axes}"
+                    f"{name[:100]!r} must be there once, with {MOST_AXES} axes at most; got {axes}"
                 )
             shape = tuple(self._scalar("Q") for _ in range(axes))[::-1]
             places[name] = (shape, self._scalar("I"), self._scalar("Q"))

@@ -13,14 +13,14 @@ LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positio
 
 
 def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | None) -> dict[str, Any] | None:
-    """Give the rule, or None.
+    """Return the rule, or None.
 
     Parameters
     ----------
     path : Path
         Which errors name.
     fact : callable
-        From a name behind the architecture's to what the head of the file says, or None.
+        From a name after the architecture's to what the head of the file says, or None.
     factors : array, optional
         ``(D / 2,)``, by which frequencies are divided: what files have of Llama 3's rule.
     """
@@ -43,9 +43,7 @@ def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | N
     if kind == "none":
         return None if factors is None else llama3(path, fact, factors)
     if factors is not None:
-        raise ValueError(
-            f"{path}: rope_freqs.weight must not stand beside rope.scaling.type {kind}; got both"
-        )
+        raise ValueError(f"{path}: rope_freqs.weight must not be beside rope.scaling.type {kind}; got both")
     if not factor or not factor > 0:
         raise ValueError(
             f"{path}: rope.scaling.factor must be above 0 where rope.scaling.type is {kind}; got {factor}"
@@ -68,7 +66,7 @@ def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | N
 
 
 def llama3(path: Path, fact: Callable[[str], Any], factors: np.ndarray) -> dict[str, Any]:
-    """Give Llama 3's rule, if these are its factors for the positions that it was trained with."""
+    """Return Llama 3's rule, if these are its factors for the positions that it was trained with."""
     base = fact("rope.freq_base") or 10000.0
     lengths = 2 * np.pi * base ** (np.arange(len(factors)) / len(factors))  # of the waves
     factor = float(factors.max())

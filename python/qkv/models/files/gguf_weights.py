@@ -47,7 +47,7 @@ INSIDE = {
 
 
 class GgufWeights:
-    """The tensors of a GGUF file under Hugging Face's names, made floats of when they are read."""
+    """The tensors of a GGUF file under Hugging Face's names, which become floats when they are read."""
 
     def __init__(self, file: GgufFile, heads: Mapping[str, int], neighbours: bool) -> None:
         self.path, self._file, self._heads, self._neighbours = file.path, file, heads, neighbours
@@ -77,7 +77,7 @@ def _named(path: Path, name: str) -> str:
 
 
 def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
-    """Give the entries of a configuration and the weights that a GGUF file holds."""
+    """Return the entries of a configuration and the weights that a GGUF file holds."""
     file = GgufFile(path)
     [kind] = file.said("general.architecture")
     if kind not in ARCHITECTURES:
@@ -121,7 +121,7 @@ def read_gguf(path: Path) -> tuple[dict[str, Any], GgufWeights]:
 
 
 def special_id(file: GgufFile, kind: str) -> int | None:
-    """Give the id of a special token that a file names, or None."""
+    """Return the id of a special token that a file names, or None."""
     [number] = file.said(f"tokenizer.ggml.{kind}_token_id")
     if number is not None and (type(number) is not int or number < 0):
         raise ValueError(

@@ -33,7 +33,7 @@ class Stored:
         self.architecture, self.bare, self.shapes = architecture, bare, dict(shapes)
         self.places: dict[str, list[tuple[str, Piece]]] = {}  # of the file's name: the model's, in order
         self.layers: set[str] = set()  # what is before the numbers of layers
-        self.head: set[str] = set()  # the file's names of what is no part of the body
+        self.head: set[str] = set()  # the file's names of all but the body's
         for own in shapes:
             if names is None:
                 front = "" if bare else architecture.prefix + "."
@@ -50,17 +50,17 @@ class Stored:
             parts.sort(key=lambda part: part[1].number)
 
     def full(self, theirs: str, prefix: str) -> str:
-        """Give the name with the prefix of the body, which heads do not have."""
+        """Return the name with the prefix of the body, which heads do not have."""
         return theirs if theirs in self.head or not prefix else f"{prefix}.{theirs}"
 
     def held(self, theirs: str) -> tuple[int, ...]:
-        """Give the shape that the file must have."""
+        """Return the shape that the file must have."""
         own, piece = self.places[theirs][0]
         return piece.held(self.shapes[own])
 
 
 def body_prefix(architecture: Architecture, names: Names, weights: Weights) -> str:
-    """Find what stands before the body's names in a file, by the first one's."""
+    """Find what is before the body's names in a file, by the first one's."""
     own, found = next(iter(names.items()))
     wanted = (found if isinstance(found, str) else found.name) + (
         ".weight" if own.endswith("embedding") else ""
@@ -127,7 +127,7 @@ OLD_NAMES = (
 def find_parameters(stored: Stored, weights: Weights, prefix: str, new_head: bool | None) -> dict[str, str]:
     """Return the file's names of a model's parameters, after a look at all names and shapes.
 
-    Those of a head may be missing if `new_head` is True; None where that is no option.
+    Those of a head may be missing if `new_head` is True; None where there is no such choice.
     """
     wanted, missing = {}, []
     for theirs, parts in stored.places.items():
@@ -193,7 +193,7 @@ def read_parameters(
 def joined(
     stored: Stored, config: Configuration, parameters: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Give the arrays of a file by their names there."""
+    """Return the arrays of a file by their names there."""
     heads, prefix = config.num_attention_heads, "" if stored.bare else stored.architecture.prefix
     arrays = {
         stored.full(theirs, prefix): parts[0][1].join([parameters[own] for own, _ in parts], heads)
@@ -292,7 +292,7 @@ def load_model(
 
 
 def has_own_scores(head: HeadTable, config: Configuration, names: Names, weights: Any, prefix: str) -> bool:
-    """Say whether a file has other scores of words than the embeddings; they hold then, as in Hugging Face's."""
+    """Return whether a file has other scores of words than the embeddings; they hold then, as in Hugging Face's."""
     if not head.options(config).get("tied"):
         return False
     words = f"{prefix}.{next(iter(names.values()))}".lstrip(".")
@@ -303,7 +303,7 @@ def has_own_scores(head: HeadTable, config: Configuration, names: Names, weights
 
 
 def has_head(head: HeadTable, config: Configuration, weights: Any, prefix: str = "") -> bool:
-    """Say whether a file has a head's own parameters. One that is the embeddings' matrix alone has none."""
+    """Return whether a file has a head's own parameters. One that is the embeddings' matrix alone has none."""
     options = head.options(config)
     if options.get("tied") and not options.get("inner"):
         return True

@@ -139,7 +139,7 @@ def generate(
     ----------
     model : Transformer, EncoderDecoder or Module
         With a ``generate`` method, or with an ``encoder`` and a ``decoder`` as in :class:`EncoderDecoder`. Is in
-        evaluation mode meanwhile; nothing is recorded for gradients.
+        evaluation mode during the call; nothing is recorded for gradients.
     src : array_like of int
         ``(B, Ts)``.
     src_valid_lens : array_like of int, optional

@@ -39,7 +39,7 @@ ENTRIES = (
 
 
 def numbers(value: Any) -> list[int]:
-    """Give the ids of an entry that is one, a list of them, or nothing."""
+    """Return the ids of an entry that is one, a list of them, or nothing."""
     return (
         [] if value is None else [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]
     )
@@ -55,7 +55,7 @@ class Rules:
     ends : list of int
         Tokens that end a text.
     first : int
-        How many ids stand before the new ones.
+        How many ids are before the new ones.
     length : int
         How many there will be at most, with those before.
     source : array, optional
@@ -91,12 +91,12 @@ class Rules:
         self.free = first + forced  # ids before the first one that is chosen
 
     def reorder(self, indices: np.ndarray) -> None:
-        """Go on with other rows."""
+        """Continue with other rows."""
         self.source = None if self.source is None else self.source[indices]
         self.skipped = None if self.skipped is None else self.skipped[indices]
 
     def apply(self, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Give the scores (N, V) behind ids (N, T), changed by all rules."""
+        """Return the scores (N, V) after ids (N, T), changed by all rules."""
         e, count = self.entries, ids.shape[1]
         scores = scores.copy()
         penalty = e.get("repetition_penalty")
@@ -129,7 +129,7 @@ class Rules:
         return scores
 
     def _only(self, scores: np.ndarray, name: str) -> np.ndarray:
-        """Leave the ids of an entry alone, where it has any."""
+        """Allow the ids of an entry alone, where it has any."""
         tokens = numbers(self.entries.get(name))
         if not tokens:
             return scores
@@ -148,7 +148,7 @@ def _check_ids(name: str, tokens: list[int], scores: np.ndarray) -> None:
 
 
 def _forbid(scores: np.ndarray, tokens: list[int]) -> None:
-    """Forbid tokens; ids that are no word's forbid nothing."""
+    """Forbid tokens; ids beyond the words forbid nothing."""
     scores[:, [token for token in tokens if 0 <= token < scores.shape[1]]] = -np.inf
 
 

@@ -1,4 +1,4 @@
-"""Texts that go on: what causal models and encoder-decoders of any architecture generate."""
+"""Texts that are continued: what causal models and encoder-decoders of any architecture generate."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .rules import Rules, numbers
 
 
 class Steps:
-    """Sequences that go on together, with the ids that each has so far.
+    """Sequences that are continued together, with the ids that each has so far.
 
     Parameters
     ----------
     ids : array
-        ``(B, T)``: what stands before the first new id.
+        ``(B, T)``: what is before the first new id.
     scores : callable
         From the last ids ``(N,)`` to the scores ``(N, V)`` of the next.
     reorder : callable
-        Row i goes on what was row ``indices[i]``.
+        Row i continues what was row ``indices[i]``.
     rules : Rules
     """
 
@@ -40,7 +40,7 @@ class Steps:
         self.started = False
 
     def step(self, tokens: Any) -> np.ndarray:
-        """Give the scores of what follows, by the rules. The first tokens are those that stand in `ids` already."""
+        """Return the scores of what follows, by the rules. The first tokens are those that are in `ids` already."""
         tokens = np.asarray(tokens)
         if self.started:
             self.ids = np.concatenate([self.ids, tokens[:, None]], axis=1)
@@ -48,7 +48,7 @@ class Steps:
         return self.rules.apply(self.ids, self.scores(tokens))
 
     def reorder(self, indices: Any) -> None:
-        """Go on with other rows."""
+        """Continue with other rows."""
         chosen = np.asarray(indices)
         self.ids = self.ids[chosen]
         self.rules.reorder(chosen)
@@ -78,7 +78,7 @@ class Generation:
         end_id: int | list[int] | None = None,
         on_token: Callable[[np.ndarray], Any] | None = None,
     ) -> list[list[tuple[list[int], float, Any]]]:
-        """Give what follows each prompt, or what the decoder makes of each text.
+        """Return what follows each prompt, or what the decoder makes of each text.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class Generation:
         end_id : int or list of int, optional
             Ids that end a text; those of the generation_config if not given.
         on_token : callable, optional
-            Is called with the ids ``(B,)`` of each step, as soon as they are chosen, ends too; behind its end a text
+            Is called with the ids ``(B,)`` of each step, as soon as they are chosen, ends too; after its end a text
             has padding. Not with beams. What it raises ends the generation. Texts are decoded from all ids so far: a
             character may be parts of several.
 
@@ -111,8 +111,8 @@ class Generation:
 
         Notes
         -----
-        ``generation_config.json`` is heeded: ends, forced, suppressed and bad words, repetitions, shortest lengths.
-        Greedy decoding gives what Hugging Face's ``generate(do_sample=False)`` gives, token by token.
+        ``generation_config.json`` is followed: ends, forced, suppressed and bad words, repetitions, shortest lengths.
+        Greedy decoding returns what Hugging Face's ``generate(do_sample=False)`` returns, token by token.
 
         Examples
         --------
@@ -188,7 +188,7 @@ def _are_ragged(ids: Any) -> bool:
 
 
 def kept_ids(attention_mask: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Give what a mask of ids keeps as booleans."""
+    """Return what a mask of ids keeps as booleans."""
     given = _core.as_numpy(attention_mask, "generate", "attention_mask")
     if given.shape != shape:
         raise ValueError(f"generate: attention_mask must be {shape} as input_ids; got {given.shape}")
@@ -204,7 +204,7 @@ def kept_ids(attention_mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def positions_of(model: Any, body: str) -> int | None:
-    """Give the length of a body's table of positions, where it has one."""
+    """Return the length of a body's table of positions, where it has one."""
     options = model.architecture.bodies(model.config)[body]
     count = int(options.get("max_positions") or 0) - int(options.get("position_offset", 0))
     return count if count > 0 else None
@@ -223,7 +223,7 @@ def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, e
     """Begin to continue prompts with a model that only decodes."""
     count = ids.shape[1] if mask is None else int(mask.sum(axis=1).max())
     check_positions(model, "body", "input_ids and max_new_tokens", count, more)
-    if mask is not None:  # what goes on is the last id: padding moves to the left
+    if mask is not None:  # what is continued is the last id: padding moves to the left
         order = np.argsort(mask, axis=1, kind="stable")
         ids, mask = np.take_along_axis(ids, order, 1), np.take_along_axis(mask, order, 1)
     cache = _core.ModelCache(model.config.num_hidden_layers)
@@ -251,12 +251,12 @@ def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, e
 
 
 def first_id(model: Any) -> int:
-    """Give the id that a decoder reads before its own."""
+    """Return the id that a decoder reads before its own."""
     for name in ("decoder_start_token_id", "bos_token_id"):
         start = model.generation.get(name, model.config.get(name))
         if start is not None:
             return _core.token(start, "generate", name)
-    raise ValueError("generate: decoder_start_token_id must stand in the configuration; there is none")
+    raise ValueError("generate: decoder_start_token_id must be in the configuration; there is none")
 
 
 def decoded(model: Any, source: np.ndarray, mask: np.ndarray | None, more: int, ends: list[int]) -> Steps:

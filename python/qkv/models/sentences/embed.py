@@ -56,7 +56,7 @@ def embed_lines(
     show_progress : bool, optional
         Show a bar (needs tqdm); None: on a terminal, if tqdm is there.
     resume : bool
-        Keep what is done in a folder ``.NAME.embed`` beside the output, and go on with what stands there from a job
+        Keep what is done in a folder ``.NAME.embed`` beside the output, and continue with what is there from a job
         that was ended.
 
     Returns
@@ -69,8 +69,8 @@ def embed_lines(
     OSError
         If the folder or a file cannot be read or written.
     ValueError
-        If the model or an option does not fit, a line is not UTF-8, a job that is to go on was another one, a standard
-        stream is closed, `output` is `source`, or `source` changes while it is read.
+        If the model or an option does not fit, a line is not UTF-8, a job to be continued was another one, a
+        standard stream is closed, `output` is `source`, or `source` changes while it is read.
 
     Notes
     -----
@@ -161,7 +161,7 @@ def _check_streams(source: str | os.PathLike[str], output: str | os.PathLike[str
         elif stream is None:
             raise ValueError(f"embed: {name} must be a file because the standard one is closed; got {path}")
         else:
-            with suppress(AttributeError, OSError, ValueError):  # what stands for a stream may have no number
+            with suppress(AttributeError, OSError, ValueError):  # what is used as a stream may have no number
                 found.append(os.fstat(stream.fileno()))
     files = [entry for entry in found if entry is not None and S_ISREG(entry.st_mode)]
     if len(files) == 2 and os.path.samestat(*files):
@@ -189,7 +189,7 @@ def _check_files(source: str | os.PathLike[str], output: str | os.PathLike[str])
 
 
 def _facts(model: str | os.PathLike[str], source: Path, batch_size: int, kind: str) -> dict[str, Any]:
-    """Give what must be the same where a job goes on, and on all ranks."""
+    """Return what must be the same where a job is continued, and on all ranks."""
     state = source.stat()
     return {
         "input": f"{source.name} of {state.st_size} bytes, changed at {state.st_mtime_ns}",
@@ -266,7 +266,7 @@ def _format(output: str | os.PathLike[str], format: str | None) -> str:
 
 
 def _chunks(lines: BinaryIO, name: str, size: int, number: int = 0) -> Iterator[tuple[list[str], int]]:
-    """Give some lines at a time, and how many bytes they have in the file; `number` lines stand before them."""
+    """Return some lines at a time, and how many bytes they have in the file; `number` lines are before them."""
     following = iter(lines)
     while block := list(itertools.islice(following, size)):
         texts = []

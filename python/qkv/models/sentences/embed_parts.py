@@ -1,6 +1,6 @@
-"""Embedding a large file in parts that are kept: several ranks share them, and a job that was ended goes on.
+"""Embedding a large file in parts that are kept: several ranks share them, and a job that was ended is continued.
 
-Beside the output stands a folder ``.NAME.embed`` with what is done: `job.json` (what the job is), `vectors` (the array,
+Beside the output is a folder ``.NAME.embed`` with what is done: `job.json` (what the job is), `vectors` (the array,
 each part at its place) or lines by rank, and for each rank and run a list of the parts that it has finished. Parts are
 a fixed number of lines and computed each by itself, so that the result is the same bits for any number of ranks and
 restarts.
@@ -41,7 +41,7 @@ class OneRank:
         return compute()
 
     def barrier(self) -> None:
-        """Wait for nobody."""
+        """Wait for no other process."""
 
 
 class Done(NamedTuple):
@@ -53,7 +53,7 @@ class Done(NamedTuple):
 
 
 class Ends:
-    """Where the parts of a file begin, found by all ranks together: each reads its stretch of the file twice."""
+    """Where the parts of a file begin, found by all ranks together: each reads its part of the file twice."""
 
     def __init__(self, comm: Any, path: Path, lines: int) -> None:
         size = path.stat().st_size
@@ -76,12 +76,12 @@ class Ends:
         self.rows = total + int(size > 0 and not whole)
 
     def bytes_of(self, number: int) -> int:
-        """Give how many bytes a part has in the file."""
+        """Return how many bytes a part has in the file."""
         return int(self.ends[number] - self.starts[number])
 
 
 def fingerprint(model: str | os.PathLike[str]) -> str:
-    """Give what tells apart two folders of a model: their files' names, sizes and content."""
+    """Return what tells apart two folders of a model: their files' names, sizes and content."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(model).rglob("*")):
         if path.is_file():
@@ -111,7 +111,7 @@ class Parts:
 
     @contextmanager
     def opened(self) -> Iterator[Parts]:
-        """Begin, or go on with what stands there; the folder stays when an exception ends the job."""
+        """Begin, or continue with what is there; the folder stays when an exception ends the job."""
         with ExitStack() as stack:
             self.comm.from_main(lambda: self._prepare(stack))
             lines = stack.enter_context(open(self.folder / f"{self.name}.lines", "ab"))
@@ -148,7 +148,7 @@ class Parts:
         temporary.replace(job)
 
     def done(self) -> dict[int, Done]:
-        """Give the parts that are finished, of all runs so far."""
+        """Return the parts that are finished, of all runs so far."""
         found = {}
         for path in sorted(self.folder.glob("*.index")):
             for line in path.read_bytes().split(b"\n")[:-1]:  # what a kill left of a line has no end
@@ -160,7 +160,7 @@ class Parts:
         return found
 
     def keep(self, number: int, data: bytes | memoryview, place: int | None) -> None:
-        """Write what a part gave, and only then that it is done."""
+        """Write the result of a part, and only then that it is done."""
         begin, length = self._lines.tell(), 0
         if place is None:
             length = len(data)
@@ -196,7 +196,7 @@ class Parts:
         self.comm.from_main(self._publish)
 
     def _join(self) -> None:
-        """Write the lines of all parts behind each other, each rank those that it wrote or that are left to rank 0."""
+        """Write the lines of all parts in order, each rank those that it wrote or that are left to rank 0."""
         done = self.done()
         numbers = sorted(done)
         places = np.cumsum([0, *(done[number].length for number in numbers)])
@@ -234,7 +234,7 @@ def _damaged(path: Path) -> ValueError:
 
 
 class Reports:
-    """How far all ranks are, told to rank 0, which shows it."""
+    """The progress of all ranks, sent to rank 0, which shows it."""
 
     TAG = 7
 
@@ -250,7 +250,7 @@ class Reports:
         self._heard += 1
 
     def done(self, amount: int) -> None:
-        """Tell of a part that this rank has finished."""
+        """Report a part that this rank has finished."""
         if self.comm.rank == 0:
             self.tick(amount)
             while self.comm.size > 1 and self.comm.comm.Iprobe(tag=self.TAG):
@@ -260,7 +260,7 @@ class Reports:
             self._sending.append(self.comm.comm.Isend(np.array([amount], np.int64), 0, self.TAG))
 
     def wait(self, others: int) -> None:
-        """Hear of all the parts of other ranks."""
+        """Receive the reports of all other ranks."""
         while self.comm.rank == 0 and self._heard < others:
             self._hear()
         if self._sending:

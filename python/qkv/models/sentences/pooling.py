@@ -1,4 +1,4 @@
-"""One vector of the rows of a text, and how near two are."""
+"""One vector of the rows of a text, and how similar two are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
 
 def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
-    """Give (B, M) of rows (B, L, M) that are zeros behind lens (B,)."""
+    """Return (B, M) of rows (B, L, M) that are zeros after lens (B,)."""
     dtype = str(rows.dtype)
     count = np.maximum(lens, 1)[:, None].astype(dtype)
     made: Tensor
@@ -46,7 +46,7 @@ def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
 
 
 def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
-    """Give (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
+    """Return (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
     added: Tensor = stack(
         [text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)]
     )
@@ -54,7 +54,7 @@ def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
 
 
 def compared(kind: str, a: Any, b: Any) -> np.ndarray:
-    """Give (N, K) of rows (N, M) and (K, M), or (M,) for one; more is nearer."""
+    """Return (N, K) of rows (N, M) and (K, M), or (M,) for one; larger is nearer."""
     x, y = _rows("a", a), _rows("b", b)
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(f"similarity: b must be (K, {x.shape[-1]}) to match a {x.shape}; got b {y.shape}")
@@ -67,7 +67,7 @@ def compared(kind: str, a: Any, b: Any) -> np.ndarray:
 
 
 def _rows(name: str, given: Any) -> np.ndarray:
-    """Give rows of floats: integers, such as those of quantized embeddings, would overflow."""
+    """Return rows of floats: integers, such as those of quantized embeddings, would overflow."""
     array = _core.as_numpy(given, "similarity", name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"similarity: {name} must hold numbers; got {array.dtype}")

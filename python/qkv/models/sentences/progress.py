@@ -11,7 +11,7 @@ from typing import Any
 def progress_bar(
     total: int | None, unit: str, show: bool | None
 ) -> tuple[Callable[[int], Any], Callable[[], Any]]:
-    """Give what moves a bar and what closes it; with `show` None there is one on a terminal, if tqdm is there."""
+    """Return what moves a bar and what closes it; with `show` None there is one on a terminal, if tqdm is there."""
     if show is False or (show is None and not sys.stderr.isatty()):
         return (lambda n: None), (lambda: None)
     try:

@@ -34,13 +34,13 @@ class SentenceEncoder:
     tokenizer : Tokenizer
     pooling : str or sequence of str
         Of ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several
-        are put side by side, in the order given.
+        are side by side, in the order given.
     normalize : bool
         Divide each vector by its length.
     max_seq_length : int, optional
         Longer texts are cut; the model's number of positions by default.
     prompt : str
-        Is put before each text, unless :meth:`encode` is given another.
+        Is written before each text, unless :meth:`encode` is given another.
     prompts : mapping, optional
         More of them, by name.
     similarity_fn_name : {"cosine", "dot", "euclidean", "manhattan"}
@@ -245,7 +245,7 @@ class SentenceEncoder:
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Any:
-        """Give the embeddings of texts.
+        """Return the embeddings of texts.
 
         Texts of similar length are computed together and no padding is computed at all, so the batch size changes the
         speed and nothing else that matters: results of different batch sizes agree to rounding.
@@ -260,9 +260,9 @@ class SentenceEncoder:
         normalize_embeddings : bool, optional
             True divides each vector by its length even if the model does not.
         convert_to_numpy : bool
-            False gives a list of Tensors, as sentence-transformers does, or one Tensor for one str.
+            False returns a list of Tensors, as sentence-transformers does, or one Tensor for one str.
         prompt : str, optional
-            Is put before each text, in place of the encoder's.
+            Is written before each text, in place of the encoder's.
         prompt_name : str, optional
             That of one of the encoder's prompts.
 
@@ -303,7 +303,7 @@ class SentenceEncoder:
         return rows[0] if isinstance(texts, str) else rows
 
     def forward(self, texts: Sequence[str], prompt: str | None = None) -> Tensor:
-        """Give the embeddings ``(N, M)`` of some texts as one Tensor, with gradients of the model's parameters.
+        """Return the embeddings ``(N, M)`` of some texts as one Tensor, with gradients of the model's parameters.
 
         Parameters
         ----------
@@ -343,12 +343,12 @@ class SentenceEncoder:
 
         Returns
         -------
-        np.ndarray, ``(N, K)``; distances are negative, so that more is nearer
+        np.ndarray, ``(N, K)``; distances are negative, so that larger is nearer
 
         Raises
         ------
         TypeError, ValueError
-            If they are no numbers, or have different numbers of features.
+            If they are not numbers, or have different numbers of features.
 
         Examples
         --------
@@ -388,7 +388,7 @@ class SentenceEncoder:
 
 
 def _batches(ids: list[list[int]], batch_size: int) -> Iterator[np.ndarray]:
-    """Give the places of texts that are computed together, the longest first."""
+    """Return the places of texts that are computed together, the longest first."""
     order = np.argsort([-len(x) for x in ids], kind="stable")
     for begin in range(0, len(order), batch_size):
         yield order[begin : begin + batch_size]

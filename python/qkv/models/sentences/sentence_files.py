@@ -14,7 +14,7 @@ SETTINGS = "config_sentence_transformers.json"
 
 
 def parts_of(folder: Path) -> dict[str, Path]:
-    """Give the folders of the parts that modules.json names."""
+    """Return the folders of the parts that modules.json names."""
     listing = folder / "modules.json"
     if not listing.is_file():
         return {"Transformer": folder}
@@ -62,7 +62,7 @@ def pooling_of(path: Path, config: Any) -> tuple[str, ...]:
 
 
 def prompts_of(path: Path, entries: dict[str, Any]) -> tuple[dict[str, str], str]:
-    """Give the prompts by name, and the one that is put before texts unless another is asked for."""
+    """Return the prompts by name, and the one that is written before texts unless another is asked for."""
     name, given = entries.get("default_prompt_name"), entries.get("prompts")
     prompts = {k: v for k, v in given.items() if isinstance(v, str)} if isinstance(given, dict) else {}
     if name is not None and (not isinstance(name, str) or name not in prompts):
@@ -71,7 +71,7 @@ def prompts_of(path: Path, entries: dict[str, Any]) -> tuple[dict[str, str], str
 
 
 def write_parts(folder: Path, encoder: Any) -> None:
-    """Write what stands beside the model: its tokenizer, the list of parts, and their settings."""
+    """Write what is beside the model: its tokenizer, the list of parts, and their settings."""
     parts = [
         ("", "Transformer"),
         ("1_Pooling", "Pooling"),

@@ -25,7 +25,7 @@ def template_of(folder: Path, settings: Mapping[str, Any]) -> str | None:
 
 
 def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Give the texts of special tokens that templates may name."""
+    """Return the texts of special tokens that templates may name."""
     entries = {**optional_json(folder / "special_tokens_map.json"), **settings}
     texts = {
         k: v.get("content") if isinstance(v, dict) else v for k, v in entries.items() if k.endswith("_token")
@@ -39,7 +39,7 @@ def rendered(
     add_generation_prompt: bool,
     tokens: Mapping[str, str],
 ) -> str:
-    """Give the text of a conversation. Templates come with files of others: they run in jinja2's sandbox."""
+    """Return the text of a conversation. Templates come with files of others: they run in jinja2's sandbox."""
     said = list(messages) if isinstance(messages, Iterable) and not isinstance(messages, Mapping) else [None]
     if not all(isinstance(message, Mapping) for message in said):
         raise TypeError(
@@ -55,7 +55,7 @@ def rendered(
         raise TemplateError(message)
 
     class Generation(Extension):
-        """The block that says what the model wrote: its text is what stands in it."""
+        """The block that says what the model wrote: its text is what is in it."""
 
         tags = {"generation"}  # noqa: RUF012
 

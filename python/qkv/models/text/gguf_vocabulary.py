@@ -14,11 +14,11 @@ LLAMA_WORDS = (
     r"|\s+(?!\S)|\s+"
 )
 SPLITS = {"llama-bpe": LLAMA_WORDS, "qwen2": LLAMA_WORDS.replace("{1,3}", "")}
-CONTROL, OWN = 3, 4  # types of tokens that no text is cut through
+CONTROL, OWN = 3, 4  # types of tokens that are never split
 
 
 def _set_parts(made: Any, library: Any, split: str | None) -> None:
-    """Cut texts as the rule of that name does."""
+    """Split texts as the rule of that name does."""
     parts = library.pre_tokenizers
     if split == "qwen2":
         made.normalizer = library.normalizers.NFC()
@@ -33,7 +33,7 @@ def _set_parts(made: Any, library: Any, split: str | None) -> None:
 
 
 def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
-    """Make a tokenizer of a GGUF file's vocabulary, and give what else it says of texts."""
+    """Make a tokenizer of a GGUF file's vocabulary, and return what else it says of texts."""
     file = GgufFile(path)
     kind, split = file.said("tokenizer.ggml.model", "tokenizer.ggml.pre")
     known = ("default", "gpt-2", "smollm", *SPLITS)
@@ -58,13 +58,13 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     ids = {ours: special_id(file, theirs) for ours, theirs in names.items()}
     special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
-    before, behind, template, architecture = file.said(
+    before, after, template, architecture = file.said(
         *(f"tokenizer.{x}" for x in ("ggml.add_bos_token", "ggml.add_eos_token", "chat_template")),
         "general.architecture",
     )
     before = of_llama if before is None else before  # as llama.cpp
     first = ["bos"] if before and "bos_token" in special else []
-    last = ["eos"] if behind and "eos_token" in special else []
+    last = ["eos"] if after and "eos_token" in special else []
     if first or last:
         # Under names of our own: "$A" as the name of a token would mean the text itself.
         tokens = [(name, special[f"{name}_token"]) for name in {*first, *last}]

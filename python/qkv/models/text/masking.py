@@ -100,7 +100,7 @@ def mask_tokens(
 
 
 def _batch_of(shape: tuple[int, ...]) -> tuple[tuple[int, ...], slice]:
-    """Give the shape of the batch that rows are a part of, and which: several processes draw what one would."""
+    """Return the shape of the batch that rows are a part of, and which: several processes draw what one would."""
     first, count, total = _core.batch_part()
     if not count or not shape or shape[0] % count:
         return shape, slice(None)

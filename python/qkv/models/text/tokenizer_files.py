@@ -23,7 +23,7 @@ def library() -> Any:
 
 @contextmanager
 def errors_as(words: str) -> Iterator[None]:
-    """Raise a ValueError of these words for what the package raises: bare exceptions, and panics, which are none."""
+    """Raise a ValueError of these words for what the package raises, panics too, which are not Exceptions."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, ImportError, MemoryError):
@@ -90,7 +90,7 @@ def _add_tokens(made: Any, path: Path, settings: dict[str, Any]) -> None:
         word = entry.get("content") if isinstance(entry, dict) else None
         if not isinstance(word, str) or not number.isdecimal():
             raise ValueError(
-                f"{path}: must stand beside added tokens with ids and contents; got {number[:100]!r}"
+                f"{path}: must be beside added tokens with ids and contents; got {number[:100]!r}"
             )
         given = {name: entry[name] for name in OPTIONS if isinstance(entry.get(name), bool)}
         with errors_as(f"{path}: must have added tokens beside it that the words allow"):

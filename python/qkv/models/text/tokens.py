@@ -115,13 +115,13 @@ class Tokenizer:
     def encode(
         self, texts: str | Sequence[str], max_length: int | None = None
     ) -> list[int] | list[list[int]]:
-        """Give the numbers of each text, with those that the model wants around it.
+        """Return the numbers of each text, with those that the model wants around it.
 
         Parameters
         ----------
         texts : sequence of str, or one str
         max_length : int, optional
-            Longer texts are cut at their end; what stands around them stays.
+            Longer texts are cut at their end; what is around them stays.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Tokenizer:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
 
     def tokens(self, text: str | Sequence[int]) -> list[str]:
-        """Give the tokens of a text as the vocabulary has them, with those around it: what stands beside its weights.
+        """Return the tokens of a text as the vocabulary has them, with those around it, as beside weights.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Tokenizer:
         Returns
         -------
         list of str
-            As many as :meth:`encode` gives numbers. Parts of a word that go on begin with ``##``, as BERT has them. In
+            As many as :meth:`encode` returns numbers. Parts that continue a word begin with ``##``, as in BERT's. In
             vocabularies of bytes a space is a space, and a part of a character is shown by its bytes, ``<0xF0>``.
 
         Raises
@@ -204,7 +204,7 @@ class Tokenizer:
         return names
 
     def words(self, text: str) -> list[int | None]:
-        """Give the number of the word that each token is a part of, so that weights of tokens can be summed to words.
+        """Return the number of the word that each token is a part of, so that weights of tokens can be summed to words.
 
         Parameters
         ----------
@@ -213,13 +213,13 @@ class Tokenizer:
         Returns
         -------
         list of (int or None)
-            As many as :meth:`tokens` gives; None for the tokens around a text. Words are what the tokenizer divides
+            As many as :meth:`tokens` returns; None for the tokens around a text. Words are what the tokenizer divides
             before it looks into its vocabulary; punctuation counts as words.
 
         Raises
         ------
         TypeError
-            If `text` is no string.
+            If `text` is not a string.
         ValueError
             If the tokenizer has no number for a word.
 
@@ -257,16 +257,16 @@ class Tokenizer:
         add_generation_prompt: bool = False,
         tokenize: bool = True,
     ) -> list[int] | str:
-        """Give a conversation as the model was trained on it (needs the package jinja2).
+        """Return a conversation as the model was trained on it (needs the package jinja2).
 
         Parameters
         ----------
         messages : sequence of mapping
             With ``role`` ("system", "user", "assistant") and ``content``.
         add_generation_prompt : bool
-            End with what stands before an answer.
+            End with what is before an answer.
         tokenize : bool
-            Give numbers; else the text.
+            Return numbers; else the text.
 
         Returns
         -------
@@ -299,12 +299,12 @@ class Tokenizer:
         return decoder is not None and "ByteLevel" in repr(decoder)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Give the text of numbers, without those around it.
+        """Return the text of numbers, without those around it.
 
         Parameters
         ----------
         ids : sequence of int
-            Of a whole text: a character may be parts of several, each of which alone is none.
+            Of a whole text: a character may be parts of several, which none of them is alone.
 
         Returns
         -------
@@ -328,7 +328,7 @@ class Tokenizer:
 
 
 def _numbers(ids: Any) -> list[int] | None:
-    """Give numbers of tokens as integers, or None if they are something else."""
+    """Return numbers of tokens as integers, or None if they are something else."""
     try:
         given = np.asarray(ids)
     except (ValueError, TypeError):  # rows of different lengths, say
@@ -338,7 +338,7 @@ def _numbers(ids: Any) -> list[int] | None:
 
 
 def checked_texts(operation: str, texts: Iterable[object]) -> list[str]:
-    """Give texts as a list, unless there is something else, or half a character, which has no encoding."""
+    """Return texts as a list, unless there is something else, or half a character, which has no encoding."""
     if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping, Set)):
         raise TypeError(f"{operation}: texts must be a sequence of strings; got {shown(texts)}")
     sentences = []
@@ -360,7 +360,7 @@ def _check_text(operation: str, text: object) -> None:
 
 @functools.cache
 def _byte_signs() -> dict[str, int]:
-    """Give the characters that stand for bytes in vocabularies of bytes, as GPT-2 chose them."""
+    """Return the characters that represent bytes in vocabularies of bytes, as GPT-2 chose them."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

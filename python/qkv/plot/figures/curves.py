@@ -1,4 +1,4 @@
-"""How a training went."""
+"""The course of a training."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def training_curve(
 
 
 def _beside(ax: Axes, known: list[tuple[Axes, float, list[str]]], name: str, values: list[float]) -> Any:
-    """Give the axis on the right on which a metric can be read: that of metrics of its size, or a new one."""
+    """Return the axis on the right on which a metric can be read: that of metrics of its size, or a new one."""
     size = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
     for target, first, names in known:
         if first / SIZES <= size <= first * SIZES:
@@ -124,7 +124,7 @@ def _beside(ax: Axes, known: list[tuple[Axes, float, list[str]]], name: str, val
 
 
 def running_mean(values: NDArray[Any], width: int) -> NDArray[np.float64]:
-    """Give the mean of each value and those before it, at most `width` of them."""
+    """Return the mean of each value and those before it, at most `width` of them."""
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     last = np.arange(1, values.size + 1)
     first = np.maximum(last - width, 0)

@@ -42,7 +42,7 @@ def check_there(operation: str, name: str, x: Any) -> None:
 
 
 def check_labelled(operation: str, name: str, x: Any, example: str) -> None:
-    """Refuse what is no dict from labels."""
+    """Refuse anything but a dict from labels."""
     if not isinstance(x, Mapping):
         raise TypeError(
             f"{operation}: {name} must be a dict because its keys are the labels; got {type(x).__name__}; write "
@@ -51,7 +51,7 @@ def check_labelled(operation: str, name: str, x: Any, example: str) -> None:
 
 
 def numbers(x: Any) -> NDArray[np.floating]:
-    """Give an array or Tensor as floats that matplotlib can draw."""
+    """Return an array or Tensor as floats that matplotlib can draw."""
     check_there("plot", "numbers", x)
     array = _core.as_numpy(x, "plot", "numbers")
     if array.dtype.kind not in "biufV":  # V: bfloat16
@@ -60,7 +60,7 @@ def numbers(x: Any) -> NDArray[np.floating]:
 
 
 def matrix_of(operation: str, x: Any) -> NDArray[np.floating]:
-    """Give `x` as numbers (Lq, Lk), or refuse it."""
+    """Return `x` as numbers (Lq, Lk), or refuse it."""
     table = numbers(x)
     if table.ndim != 2 or 0 in table.shape:
         raise ValueError(
@@ -71,7 +71,7 @@ def matrix_of(operation: str, x: Any) -> NDArray[np.floating]:
 
 
 def lines_of(x: Any) -> list[NDArray[np.floating]]:
-    """Give one line (n,), a table (lines, n) or a sequence of lines as a list of lines."""
+    """Return one line (n,), a table (lines, n) or a sequence of lines as a list of lines."""
     if isinstance(x, (list, tuple)) and any(np.ndim(line) for line in x):
         return [numbers(line) for line in x]
     table = numbers(x)
@@ -106,7 +106,7 @@ def whole(fig: Figure) -> None:
 
 
 def figure_of(ax: Axes) -> Figure:
-    """Give the figure that the axes stand in, also where it is a part of another one."""
+    """Return the figure that the axes are in, also where it is a part of another one."""
     figure: Any = ax.figure
     return figure  # type: ignore[no-any-return]
 
@@ -171,7 +171,7 @@ def titles_per_row(operation: str, titles: Sequence[Any] | None, rows: int, cols
 def scale(
     tables: Sequence[NDArray[np.floating]], vmin: float | None, vmax: float | None
 ) -> tuple[float | None, float | None]:
-    """Give the ends of one colour scale for all `tables`: their least and greatest finite entries."""
+    """Return the ends of one colour scale for all `tables`: their least and greatest finite entries."""
     finite = [t[np.isfinite(t)] for t in tables]
     finite = [t for t in finite if t.size]
     if finite:

@@ -67,7 +67,7 @@ def show_heatmaps(
     cmap : str
     xticks, yticks : sequence, optional
         Labels of the Lk keys and the Lq queries, such as words: text as it is, never formulas, so small in a new
-        figure that they stand apart.
+        figure that they are apart.
     vmin, vmax : float, optional
         Ends of the colour scale; the least and the greatest entry unless given.
     share_scale : bool
@@ -139,7 +139,7 @@ SCREEN = 14.0, 9.0  # inches
 def grid_size(
     shape: tuple[int, ...], xticks: Sequence[Any] | None, yticks: Sequence[Any] | None
 ) -> tuple[float, float]:
-    """Give the size in inches at which a grid (rows, cols, Lq, Lk) of heatmaps can be read."""
+    """Return the size in inches at which a grid (rows, cols, Lq, Lk) of heatmaps can be read."""
     rows, cols, Lq, Lk = shape
     if rows == cols == 1 and xticks is None and yticks is None:
         return 2.5, 2.5

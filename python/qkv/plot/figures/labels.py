@@ -21,7 +21,7 @@ INCH = 72.0
 
 
 def add_label(ax: Axes, x: float, y: float, token: str, **options: Any) -> Text:
-    """Write a token into axes; it may lie outside of them."""
+    """Write a token into axes; it may be outside of them."""
     label: Text = _label_class()(x, y, token, **{"clip_on": False, "fontsize": SIZE, **options})
     ax.add_artist(label)
     return label
@@ -67,12 +67,12 @@ def fit_ticks(axes: Iterable[Axes], keys: Sequence[Any] | None, queries: Sequenc
 
 
 def widest(tokens: Sequence[str], size: float = SIZE) -> float:
-    """Give the width in inches that the longest of tokens takes."""
+    """Return the width in inches that the longest of tokens takes."""
     return max((width_of(token, size) for token in tokens), default=0.0)
 
 
 def width_of(token: str, size: float = SIZE) -> float:
-    """Give the width in inches of a token."""
+    """Return the width in inches of a token."""
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(family=families(token), size=size)
@@ -131,7 +131,7 @@ def _writes_text(renderer: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def families(token: str) -> list[str]:
-    """Give the user's font families, and behind them those that have the characters which these lack."""
+    """Return the user's font families, and after them those that have the characters which these lack."""
     from matplotlib import rcParams
 
     chosen = list(rcParams["font.family"])
@@ -144,7 +144,7 @@ def families(token: str) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)
 def drawn(token: str) -> str:
-    """Give what fonts draw for a token: characters that none has by their numbers, in the order of sight."""
+    """Return what fonts draw for a token: characters that none has by their numbers, in visual order."""
     fonts = tuple(families(token))
     named = ""
     for is_drawn, signs in itertools.groupby(token, lambda sign: _is_drawn_by(fonts, sign)):
@@ -158,7 +158,7 @@ def _is_invisible(sign: str) -> bool:
 
 
 def _shapes() -> bool:
-    """Say whether matplotlib orders and joins letters itself."""
+    """Return whether matplotlib orders and joins letters itself."""
     import matplotlib
 
     return tuple(map(int, matplotlib.__version__.split(".")[:2])) >= (3, 11)
@@ -195,7 +195,7 @@ def _signs_of(path: str) -> frozenset[int]:
 
 @functools.cache
 def _font_with(sign: str) -> str | None:
-    """Give the family of an installed font that has a character."""
+    """Return the family of an installed font that has a character."""
     from matplotlib.font_manager import fontManager
 
     plain = (
@@ -207,7 +207,7 @@ def _font_with(sign: str) -> str | None:
 
 
 def visual(text: str) -> str:
-    """Give a line in the order in which it is seen from left to right, Arabic letters joined.
+    """Return a line in the order in which it is seen from left to right, Arabic letters joined.
 
     The rules of Unicode's bidirectional algorithm for a line without explicit directions.
     """
@@ -234,7 +234,7 @@ _MIRROR = dict(zip("()[]{}<>«»", ")(][}{><»«", strict=True))
 
 
 def _levels(kinds: list[str]) -> list[int]:
-    """Give the embedding level of each character: odd ones run from right to left."""
+    """Return the embedding level of each character: odd ones run from right to left."""
     strong = ["R" if kind in ("R", "AL") else kind if kind == "L" else "" for kind in kinds]
     base = next(kind for kind in strong if kind)
     before = base
@@ -243,7 +243,7 @@ def _levels(kinds: list[str]) -> list[int]:
             strong[place] = "L" if kind == "EN" and before == "L" else "number"
         elif strong[place]:
             before = strong[place]
-    # Neutral ones go with both sides, or with the line.
+    # Neutral ones take the level of both sides, or of the line.
     for begin, end in _runs([not kind for kind in strong]):
         sides = {
             "R" if kind == "number" else kind
@@ -255,7 +255,7 @@ def _levels(kinds: list[str]) -> list[int]:
 
 
 def _runs(which: list[bool]) -> Iterator[tuple[int, int]]:
-    """Give begin and end of each run of True."""
+    """Return begin and end of each run of True."""
     begin = None
     for place, one in enumerate([*which, False]):
         if one and begin is None:
@@ -267,7 +267,7 @@ def _runs(which: list[bool]) -> Iterator[tuple[int, int]]:
 
 @functools.cache
 def _forms() -> dict[str, dict[str, str]]:
-    """Give the isolated, initial, medial and final form of Arabic letters, as Unicode has them."""
+    """Return the isolated, initial, medial and final form of Arabic letters, as Unicode has them."""
     forms: dict[str, dict[str, str]] = {}
     for number in range(0xFE80, 0xFEF5):
         kind, letter = unicodedata.decomposition(chr(number)).split()[:2]

@@ -114,7 +114,7 @@ def kernel_regression(
     ----------
     x_val : array or Tensor, (n,)
     y_hat : dict from label to array or Tensor (n,)
-        The labels stand below the panels.
+        The labels are below the panels.
     y_val : array or Tensor, (n,), optional
         The truth, where it is known.
     x_train, y_train : array or Tensor, (m,), optional

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def readable(token: Any) -> str:
-    """Give a token with control characters and lone surrogates as Python escapes them, so that a page can hold it."""
+    """Return a token with control characters and lone surrogates as Python escapes them, so that a page can hold it."""
     text = str(token)
     if text.isprintable():
         return text
@@ -15,5 +15,5 @@ def readable(token: Any) -> str:
 
 
 def readable_title(text: Any) -> str:
-    """Give a title or a name of an axis, of any number of lines, in the same way; "" for None."""
+    """Return a title or a name of an axis, of any number of lines, in the same way; "" for None."""
     return "" if text is None else "\n".join(map(readable, str(text).split("\n")))

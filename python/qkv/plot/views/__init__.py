@@ -1,1 +1,1 @@
-"""Pages to play with, which are figures too."""
+"""Interactive pages, which are figures too."""

@@ -43,7 +43,7 @@ def compare_view(
         Which sentence of a batch is drawn; the title says so.
     title : str, optional
     cmap : str
-        Of the figure; its middle stands for no difference.
+        Of the figure; its middle is 0.
     figsize : (width, height), optional
         Of the whole figure, in inches.
     ax : array or sequence of matplotlib.axes.Axes, optional
@@ -88,7 +88,7 @@ def compare_view(
 
 
 class CompareView(LayerView):
-    """What :func:`compare_view` gives."""
+    """What :func:`compare_view` returns."""
 
     sides: tuple[Layers, Layers]
 

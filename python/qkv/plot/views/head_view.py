@@ -56,7 +56,7 @@ def head_view(
         A list holds the layers, such as ``model.attention_weights``, each (H, Lq, Lk) or (B, H, Lq, Lk). Of a recording
         all weights are taken.
     tokens : sequence of Lq str
-        The queries' tokens; or B such sequences, where what lies behind the last token of a sentence is not drawn.
+        The queries' tokens; or B such sequences, where what is after the last token of a sentence is not drawn.
     key_tokens : sequence of Lk str, or B of them, optional
         The keys' tokens, for cross-attention; the queries' unless given.
     second : int, optional
@@ -119,7 +119,7 @@ Part = tuple[str, tuple[int, int], tuple[int, int]]
 
 
 def _parts(second: Any, part: str | None, queries: list[str], keys: list[str] | None) -> list[Part]:
-    """Give the parts that can be chosen, the first of them chosen."""
+    """Return the parts that can be chosen, the first of them chosen."""
     name, count = "head_view", len(queries)
     whole: Part = ("all", (0, count), (0, count if keys is None else len(keys)))
     if second is None:
@@ -148,7 +148,7 @@ def _parts(second: Any, part: str | None, queries: list[str], keys: list[str] | 
 
 
 class HeadView(HeadsView):
-    """What :func:`head_view` gives."""
+    """What :func:`head_view` returns."""
 
     script = "head_view"
     parts: list[Part]

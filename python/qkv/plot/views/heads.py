@@ -1,4 +1,4 @@
-"""Weights of heads and the tokens that belong to them, out of what users have."""
+"""Weights of heads and their tokens, out of what users have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READABLE = 2**30  # weights of a recording: 4 GB
 
 
 def heads_of(operation: str, weights: Any, item: int = 0) -> tuple[NDArray[np.floating], int]:
-    """Give the weights of one sentence as (H, Lq, Lk), and the number of sentences."""
+    """Return the weights of one sentence as (H, Lq, Lk), and the number of sentences."""
     table = numbers(weights)
     if table.ndim == 2:
         table = table[None]
@@ -39,7 +39,7 @@ def heads_of(operation: str, weights: Any, item: int = 0) -> tuple[NDArray[np.fl
 
 
 def layers_of(operation: str, weights: Any, item: int = 0, *, four: str = "item") -> tuple[Layers, int]:
-    """Give the weights of one sentence as layers (H, Lq, Lk) of one shape, and the number of sentences.
+    """Return the weights of one sentence as layers (H, Lq, Lk) of one shape, and the number of sentences.
 
     `weights` are an array, a list of arrays (layers), or a recording. With ``four="layer"`` the first of four or
     five axes counts layers; else four axes are (B, H, Lq, Lk).
@@ -77,7 +77,7 @@ def _is_layer(x: Any) -> bool:
 
 
 def tokens_of(operation: str, name: str, tokens: Any, item: int, wanted: int) -> list[str]:
-    """Give the tokens of one sentence, out of one list or a list for each sentence, which may be shorter."""
+    """Return the tokens of one sentence, out of one list or a list for each sentence, which may be shorter."""
     if not np.iterable(tokens):
         raise TypeError(f"{operation}: {name} must be a sequence of strings; got {shown(tokens)}")
     given = list(tokens)
@@ -91,7 +91,7 @@ def tokens_of(operation: str, name: str, tokens: Any, item: int, wanted: int) ->
 def sentence_of(
     operation: str, layers: Layers, tokens: Any, key_tokens: Any, item: int
 ) -> tuple[Layers, list[str], list[str]]:
-    """Give the weights between the tokens of one sentence, without its padding, and the tokens."""
+    """Return the weights between the tokens of one sentence, without its padding, and the tokens."""
     _, Lq, Lk = layers[0].shape
     queries = tokens_of(operation, "tokens", tokens, item, Lq)
     keys = tokens_of(operation, "key_tokens", tokens if key_tokens is None else key_tokens, item, Lk)
@@ -99,7 +99,7 @@ def sentence_of(
 
 
 def with_mean(layers: Layers) -> tuple[Layers, list[str]]:
-    """Give the heads of each layer with their mean behind them, and what they are called; one head stays alone."""
+    """Return the heads of each layer with their mean after them, and what they are called; one head has none."""
     heads = len(layers[0])
     names = [str(head) for head in range(heads)]
     if heads == 1:
@@ -108,7 +108,7 @@ def with_mean(layers: Layers) -> tuple[Layers, list[str]]:
 
 
 def place_in(operation: str, name: str, place: Any, count: int, what: str) -> int:
-    """Give the number of a layer, a head or a token; negative ones count from the end."""
+    """Return the number of a layer, a head or a token; negative ones count from the end."""
     if isinstance(place, (int, np.integer)) and not isinstance(place, bool) and -count <= place < count:
         return int(place) % count
     raise ValueError(
@@ -118,7 +118,7 @@ def place_in(operation: str, name: str, place: Any, count: int, what: str) -> in
 
 
 def title_of(title: str | None, item: int, batch: int) -> str | None:
-    """Give a view's title, which says unless told otherwise which sentence of a batch it shows."""
+    """Return a view's title, which says unless told otherwise which sentence of a batch it shows."""
     return f"item {item} of {batch}" if batch > 1 and title is None else title
 
 
@@ -138,7 +138,7 @@ class HeadsView(AttentionView):
         self.head = None if head is None else place_in(name, "head", head, len(layers[0]), "head")
 
     def _called(self, head: int) -> str:
-        """Give what a panel of the figure is called: its head, and of several layers which."""
+        """Return what a panel of the figure is called: its head, and of several layers which."""
         return f"layer {self.layer}, head {head}" if len(self.layers) > 1 else f"head {head}"
 
     def _sizes(self) -> str:
@@ -150,7 +150,7 @@ class HeadsView(AttentionView):
         return f"{type(self).__name__}({counts[0]} of {counts[1]}, {self._sizes()})"
 
     def _heads(self, unless_given: int, **options: Any) -> dict[str, Any]:
-        """Give what the scripts read of heads, and the one that is shown first: the mean is the last of them."""
+        """Return what the scripts read of heads, and the one that is shown first: the mean is the last of them."""
         tables, names = with_mean(self.layers)
         head = range(len(names))[unless_given] if self.head is None else self.head
         return {"weights": packed(tables, **options), "heads": names, "layer": self.layer, "head": head}

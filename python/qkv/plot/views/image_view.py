@@ -1,4 +1,4 @@
-"""Attention of a vision model laid over its image."""
+"""Attention of a vision model over its image."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def image_view(
     ncols: int = 4,
     ax: Any = None,
 ) -> AttentionView:
-    """Lay the attention of a patch, or of the CLS token, over the image.
+    """Draw the attention of a patch, or of the CLS token, over the image.
 
     A notebook shows a page: click on a patch (or move with the arrow keys) to see what it attends to. The figure has a
     panel for each head.
@@ -46,7 +46,7 @@ def image_view(
     image : array (height, width, 3)
         uint8, or floats from 0 to 1.
     query : int
-        Which token asks at first: 0 is the CLS token where there is one; negative ones count from the end.
+        Which token is the query at first: 0 is the CLS token where there is one; negative ones count from the end.
     layer, head : int
         What is shown first; the figure draws all heads of the layer unless `head` is given.
     item : int
@@ -65,8 +65,8 @@ def image_view(
     Raises
     ------
     ValueError
-        If `weights` are not over a square grid of patches, `image` is no image, or there is no such item, query, layer
-        or head.
+        If `weights` are not over a square grid of patches, `image` is not an image, or there is no such item, query,
+        layer or head.
     ImportError
         If matplotlib is missing, for figures.
 
@@ -95,7 +95,7 @@ def image_view(
 
 
 def _pixels(name: str, image: Any) -> NDArray[np.uint8]:
-    """Give an image as (height, width, 3) bytes."""
+    """Return an image as (height, width, 3) bytes."""
     found = np.asarray(image)
     if found.ndim != 3 or found.shape[-1] != 3 or 0 in found.shape:
         raise ValueError(f"{name}: image must be (height, width, 3), red, green and blue; got {found.shape}")
@@ -111,7 +111,7 @@ def _pixels(name: str, image: Any) -> NDArray[np.uint8]:
 
 
 class ImageView(HeadsView):
-    """What :func:`image_view` gives."""
+    """What :func:`image_view` returns."""
 
     script = "image_view"
     image: NDArray[np.uint8]

@@ -86,7 +86,7 @@ function enlarge() {
   tell();
 }
 
-// The tokens that a row or a column stands for: one, or the many of a pixel.
+// The tokens that a row or a column shows: one, or the many of a pixel.
 function named(tokens, [from, to], n, i) {
   if (to - from === n) return tokens ? isolated(tokens[i]) : from + i;
   const [first, last] = [i, i + 1].map((at) => from + Math.floor(at * (to - from) / n));

@@ -1,4 +1,4 @@
-"""All heads of all layers at a glance, one of them enlarged."""
+"""All heads of all layers, one of them enlarged."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def layer_view(
     figsize: tuple[float, float] | None = None,
     ax: Any = None,
 ) -> AttentionView:
-    """Draw all heads of all layers at a glance: one row per layer, one column per head, one colour scale.
+    """Draw all heads of all layers: one row per layer, one column per head, one colour scale.
 
-    A notebook shows a page with the chosen head enlarged, whose weights it tells as numbers. The figure adds an
+    A notebook shows a page with the chosen head enlarged, whose weights it shows as numbers. The figure adds an
     enlarged head where `layer` or `head` is given.
 
     Parameters
@@ -63,7 +63,7 @@ def layer_view(
         For texts of any length: the queries from ``rows[0]`` to ``rows[1]`` and the keys of `columns` are drawn in at
         most 512 x 512 pixels, without tokens. A recording computes these pictures in O(L) memory, also if neither is
         given and it has more than 2^26 weights; arrays must be such pictures, of ``qkv.attention_image``. Where the
-        reader zooms, the page tells the `rows` and `columns` that compute this part anew.
+        reader zooms, the page shows the `rows` and `columns` that compute this part anew.
     reduce : "max" or "mean"
         What a pixel shows of the weights that a recording has there.
     layer, head : int, optional
@@ -74,7 +74,7 @@ def layer_view(
     cmap : str
         Of the figure.
     vmax : float, optional
-        The weight that gets the darkest colour; the greatest unless given. The lightest stands for 0.
+        The weight that gets the darkest colour; the greatest unless given. The lightest is 0.
     figsize : (width, height), optional
         Of the whole figure, in inches.
     ax : array or sequence of matplotlib.axes.Axes, optional
@@ -106,7 +106,7 @@ def layer_view(
     if hasattr(weights, "layers"):
         asked = rows is not None or columns is not None
         weights, rows, columns = _pictures(weights.layers(), rows, columns, reduce)
-        if rows is not None and tokens is not None and not asked:  # a pixel stands for many tokens
+        if rows is not None and tokens is not None and not asked:  # a pixel shows many tokens
             tokens_of(name, "tokens", tokens, item, rows[1])
             tokens_of(name, "key_tokens", tokens if key_tokens is None else key_tokens, item, columns[1])
             tokens = key_tokens = None
@@ -121,7 +121,7 @@ def layer_view(
 
 
 def _pictures(calls: list[Any], rows: Any, columns: Any, reduce: str) -> tuple[list[Any], Any, Any]:
-    """Give a recording's weights where they are few and all are asked for, else pictures (B, H, Hpx, Wpx) of them."""
+    """Return a recording's weights where they are few and all are asked for, else pictures (B, H, Hpx, Wpx) of them."""
     all_weights = sum(math.prod(call.shape) for call in calls)
     if rows is None and columns is None and all_weights <= MOST:
         return calls, None, None
@@ -136,7 +136,7 @@ Spans = tuple[tuple[int, int], tuple[int, int]]
 
 
 def _spans(sizes: tuple[int, ...], tokens: Any, rows: Any, columns: Any) -> Spans | None:
-    """Give the queries and keys that the pixels of pictures stand for."""
+    """Return the queries and keys that the pixels of pictures show."""
     if rows is None and columns is None:
         return None
     if tokens is not None:
@@ -168,7 +168,7 @@ class Enlarged(NamedTuple):
 
 
 class LayerView(HeadsView):
-    """What :func:`layer_view` gives."""
+    """What :func:`layer_view` returns."""
 
     script = "layer_view"
     named: bool
@@ -194,7 +194,7 @@ class LayerView(HeadsView):
         self.chosen = None if layer is None and head is None else place
 
     def _tables(self) -> list[tuple[str, Layers, float, bool]]:
-        """Give what can be shown: name, weights, the one of the strongest colour, whether there are negative ones."""
+        """Return what can be shown: name, weights, the one of the strongest colour, whether there are negative ones."""
         return [("weights", self.layers, self.ends[1], False)]
 
     def _data(self) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class LayerView(HeadsView):
         return fig, axes
 
     def _enlarged(self, least: float) -> Enlarged:
-        """Give what the enlarged head takes, in inches."""
+        """Return what the enlarged head takes, in inches."""
         labels = self.named and max(len(self.queries), len(self.keys)) <= LABELLED
         left, above = (widest(self.queries) + 0.2, widest(self.keys) + 0.3) if labels else (0.6, 0.3)
         _, Lq, Lk = self.layers[0].shape

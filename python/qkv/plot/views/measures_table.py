@@ -17,7 +17,7 @@ _MEANINGS = {
     "self": "weight on the token itself",
     "first": "weight on the first token",
     "duplicate": "weight on the same token earlier",
-    "induction": "weight on the token behind the last earlier same one",
+    "induction": "weight on the token after the last earlier same one",
     "separators": "weight on punctuation and special tokens",
 }
 

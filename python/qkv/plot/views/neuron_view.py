@@ -117,7 +117,7 @@ def neuron_view(
 
 
 def _of_item(name: str, x: Any, item: int) -> NDArray[np.floating]:
-    """Give (H, L, ...) of one sentence; a call that came more than once counts by its first."""
+    """Return (H, L, ...) of one sentence; of several calls the first counts."""
     table = numbers(x[0] if isinstance(x, list) else x)
     table = table.reshape(*(1,) * (4 - table.ndim), *table.shape)  # three axes count heads, as in head_view
     if not 0 <= item < len(table):
@@ -130,7 +130,7 @@ def _of_item(name: str, x: Any, item: int) -> NDArray[np.floating]:
 
 
 class NeuronView(AttentionView):
-    """What :func:`neuron_view` gives."""
+    """What :func:`neuron_view` returns."""
 
     script = "neuron_view"
     # Each: queries (H, Lq, D), keys (Hkv, Lk, D), weights, and scores.

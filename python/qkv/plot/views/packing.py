@@ -16,7 +16,7 @@ GRID = 64  # blocks on a side, at most
 def packed(
     layers: Sequence[NDArray[np.floating]], *, signed: bool = False, blocks: bool = True, budget: int = BUDGET
 ) -> dict[str, Any]:
-    """Give layers of weights, each (H, Lq, Lk), for `weightsOf` of view.js.
+    """Return layers of weights, each (H, Lq, Lk), for `weightsOf` of view.js.
 
     A weight takes 16 bits of the greatest one, or of 1 if that is greater. If all of them would take more than `budget`
     bytes, each row keeps its `k` largest, with their places, and the sum of the others; `blocks` keep the largest of
@@ -65,7 +65,7 @@ def packed(
 
 
 def largest(layers: Sequence[NDArray[np.floating]]) -> float:
-    """Give the greatest size of a number that is no NaN."""
+    """Return the greatest size of the numbers that are not NaN."""
     found = 0.0
     for layer in layers:
         ends = float(layer.max()), -float(layer.min())
@@ -74,7 +74,7 @@ def largest(layers: Sequence[NDArray[np.floating]]) -> float:
 
 
 def exactness(about: dict[str, Any], what: str = "weight") -> str:
-    """Say which of packed weights, or pixels, are exact."""
+    """Return which of packed weights, or pixels, are exact."""
     step = f"{about['scale'] / (65534 if about['signed'] else 131070):.1g}"
     if "all" in about:
         return f"All {what}s are exact to {step}."
@@ -90,12 +90,12 @@ def exactness(about: dict[str, Any], what: str = "weight") -> str:
 
 
 def text_of(*arrays: NDArray[Any]) -> str:
-    """Give the bytes of arrays, one behind the other, in base64."""
+    """Return the bytes of arrays, one after the other, in base64."""
     return base64.b64encode(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).decode()
 
 
 def shrunk(table: NDArray[np.floating], most: int) -> NDArray[np.floating]:
-    """Give (..., Lq, Lk) with at most `most` rows and columns: the number of greatest size of each block."""
+    """Return (..., Lq, Lk) with at most `most` rows and columns: the number of greatest size of each block."""
     Lq, Lk = table.shape[-2:]
     if max(Lq, Lk) <= most:
         return table
@@ -105,7 +105,7 @@ def shrunk(table: NDArray[np.floating], most: int) -> NDArray[np.floating]:
 
 
 def _pooled(table: NDArray[np.floating], grid: tuple[int, int], signed: bool) -> NDArray[np.floating]:
-    """Give the number of greatest size in each block of (H, Lq, Lk). A row i lies in block floor(i n / Lq)."""
+    """Return the number of greatest size in each block of (H, Lq, Lk). A row i is in block floor(i n / Lq)."""
     ends = [-(-np.arange(n) * length // n) for n, length in zip(grid, table.shape[1:], strict=True)]
 
     def greatest(x: NDArray[np.floating]) -> NDArray[np.floating]:

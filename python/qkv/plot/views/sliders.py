@@ -56,7 +56,7 @@ class SliderView(View):
         return self._picture(**{c.name: c.value for c in self.controls})
 
     def widget(self) -> Any:
-        """Give the same sliders as widgets of Jupyter, with the picture computed by qkv at each move.
+        """Return the same sliders as widgets of Jupyter, with the picture computed by qkv at each move.
 
         Returns
         -------

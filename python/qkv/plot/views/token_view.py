@@ -95,7 +95,7 @@ def token_view(
 
 
 class TokenView(HeadsView):
-    """What :func:`token_view` gives."""
+    """What :func:`token_view` returns."""
 
     script = "token_view"
     tokens: list[str]
@@ -114,7 +114,7 @@ class TokenView(HeadsView):
         return f'<div class="stage">{tokens}</div>'
 
     def row(self) -> Any:
-        """Give the weights (L,) that are shown first."""
+        """Return the weights (L,) that are shown first."""
         table = np.nan_to_num(self.layers[self.layer][:, self.token])
         return table.mean(0) if self.head is None else table[self.head]
 

@@ -117,7 +117,7 @@ function walk(elements, down, across) {
   });
 }
 
-// Says whether what lies behind the view is dark: the notebook's ground, or else what the reader prefers, if the page
+// Returns whether what is under the view is dark: the notebook's ground, or else what the reader prefers, if the page
 // follows that.
 function isDark() {
   const editor = /vscode-(light|dark|high-contrast-light|high-contrast)/.exec(document.body.className);

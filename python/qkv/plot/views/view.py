@@ -33,7 +33,7 @@ class View:
 
     @property
     def title(self) -> str | None:
-        """What stands above it."""
+        """What is written above it."""
         return self._title
 
     @title.setter
@@ -41,19 +41,19 @@ class View:
         self._title = None if text is None else readable_title(text)
 
     def _data(self) -> dict[str, Any]:
-        """Give what the script reads, as JSON has it."""
+        """Return what the script reads, as JSON has it."""
         raise NotImplementedError
 
     def _drawing(self) -> str:
-        """Give what is shown where scripts may not run, and what the script changes."""
+        """Return what is shown where scripts may not run, and what the script changes."""
         return '<div class="stage"></div>'
 
     def _exactness(self, about: dict[str, Any]) -> str:
-        """Say which numbers of the page, whose script gets `about`, are exact."""
+        """Return which numbers of the page, whose script gets `about`, are exact."""
         return ""
 
     def _repr_html_(self) -> str:
-        """Give the part of a page that shows it, with style and script; no two have the same id."""
+        """Return the part of a page that shows it, with style and script; no two have the same id."""
         name = "qkv-" + secrets.token_hex(6)
         about = self._data()
         text = json.dumps(about, separators=(",", ":"))
@@ -86,7 +86,7 @@ class View:
 
 
 class AttentionView(View):
-    """What the views of attention give: a page to play with, and the same as a figure.
+    """What the views of attention return: an interactive page, and the same as a figure.
 
     A notebook shows the page. It unpacks to ``(fig, axes)`` of a figure of ``matplotlib.pyplot``.
 
@@ -179,7 +179,7 @@ class AttentionView(View):
 
 
 def page(title: str, *parts: str) -> str:
-    """Give a whole page of parts in HTML, which asks no network."""
+    """Return a whole page of parts in HTML, which asks no network."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title>"
@@ -212,5 +212,5 @@ def _asset(name: str) -> str:
 
 
 def _for_script(text: str) -> str:
-    """Keep JSON from ending the element that it stands in."""
+    """Keep JSON from ending the element that it is in."""
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
