@@ -156,6 +156,16 @@ def test_a_class_of_the_core_is_of_the_module_that_lists_it():
     assert pickle.loads(pickle.dumps(qkv.nn.Linear)) is qkv.nn.Linear
 
 
+@pytest.mark.parametrize(
+    "name", ["models.BertConfig", "models.Tokenizer", "plot.AttentionView", "look.Measures"]
+)
+def test_a_class_in_a_room_is_pickled_by_its_public_module(name):
+    package, _, kind = name.partition(".")
+    found = getattr(getattr(qkv, package), kind)
+    assert found.__module__ == f"qkv.{package}"
+    assert found.__module__.encode() + b"\x94" in pickle.dumps(found)
+
+
 def test_asking_for_a_name_that_does_not_exist_imports_nothing():
     program = (
         "import sys, qkv; before = set(sys.modules); x = qkv.tensor([1.0]);"

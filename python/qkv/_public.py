@@ -15,7 +15,7 @@ from . import _core
 from ._errors import plain, refusal, unknown_name
 
 
-def publish(module: str, submodules: Iterable[str] = ()) -> None:
+def publish(module: str, submodules: Iterable[str] = (), *, own_classes: bool = False) -> None:
     """Finish a public module, when everything in its ``__all__`` is defined.
 
     Parameters
@@ -24,6 +24,8 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
         Its ``__name__``.
     submodules : iterable of str
         Names in ``__all__`` that are modules, imported when they are asked for.
+    own_classes : bool
+        Classes of its submodules get its name, by which they are pickled, so that files may move.
     """
     space = vars(sys.modules[module])
     public, late = sorted(space["__all__"]), frozenset(submodules)
@@ -41,7 +43,9 @@ def publish(module: str, submodules: Iterable[str] = ()) -> None:
         if isinstance(value, FunctionType) and value.__module__.startswith("qkv."):
             space[name] = _published(value, sys.modules[value.__module__])
         elif isinstance(value, type) and not issubclass(value, BaseException):
-            if value.__module__ == _core.__name__:
+            if value.__module__ == _core.__name__ or (
+                own_classes and value.__module__.startswith(f"{module}.")
+            ):
                 value.__module__ = module
             for cls in value.__mro__:
                 if cls.__module__.startswith("qkv.") and not of_core(cls):

@@ -182,9 +182,7 @@ def test_rotary_scaling_that_is_refused(tmp_path, rope, message):
     with pytest.raises(ValueError, match=message):
         models.from_pretrained(path)
     path, _ = small_file(tmp_path, rope={"scaling.type": "linear", "scaling.factor": 2.0}, freqs=[1, 1, 1, 8])
-    with pytest.raises(
-        ValueError, match=r"rope_freqs\.weight must not be beside rope\.scaling\.type linear"
-    ):
+    with pytest.raises(ValueError, match=r"rope_freqs\.weight must not be beside rope\.scaling\.type linear"):
         models.from_pretrained(path)
 
 

@@ -216,6 +216,10 @@ def test_rejected_options(tmp_path, option, text):
         SentenceEncoder(make_model(), tokenizer, max_seq_length=2.5)
     with pytest.raises(TypeError, match=r"tokenizer a qkv\.models\.Tokenizer; got BertModel and Tokenizer"):
         SentenceEncoder(make_model(), tokenizer.tokenizer)
+    with pytest.raises(
+        TypeError, match=r"must be an encoder of texts without a head, .*; got BertForMaskedLM"
+    ):
+        SentenceEncoder(make_model(models.BertForMaskedLM), tokenizer)
     with pytest.raises(TypeError, match=r"^encode: max_length must be an integer .*; got 2.5"):
         tokenizer.encode("a", 2.5)
 

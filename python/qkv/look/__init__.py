@@ -7,7 +7,7 @@ scores weights heads``, every module has ``input`` and ``output``; the values of
 from .._public import publish
 from .changing import change, without_heads
 from .effects import importance, logit_lens, rollout
-from .measures import Measures, measures
+from .head_measures import Measures, measures
 from .recording import Recording, record
 
 __all__ = [
@@ -22,4 +22,4 @@ __all__ = [
     "without_heads",
 ]
 
-publish(__name__)
+publish(__name__, own_classes=True)

@@ -16,7 +16,7 @@ from ..models.generation.steps import first_id, positions_of
 from ..plot import head_view, layer_view
 from ..plot.views.measures_table import MeasuresTable
 from ..plot.views.view import View, page
-from .measures import Measures, measures, measures_of
+from .head_measures import Measures, measures, measures_of
 from .recording import Recording, record
 
 #: Beyond that many tokens a page shows all heads as pictures alone.

@@ -66,6 +66,4 @@ __all__ = [
     "supported",
 ]
 
-for _kind in [value for value in map(globals().get, __all__) if isinstance(value, type)]:
-    _kind.__module__ = __name__  # what they are pickled by, wherever they are defined
-publish(__name__)
+publish(__name__, own_classes=True)

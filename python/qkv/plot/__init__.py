@@ -43,6 +43,4 @@ __all__ = [
     "training_curve",
 ]
 
-for _kind in (AttentionSliders, AttentionView, BandwidthSlider):
-    _kind.__module__ = __name__  # what they are pickled by, wherever they are defined
-publish(__name__)
+publish(__name__, own_classes=True)

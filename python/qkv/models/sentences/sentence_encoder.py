@@ -77,9 +77,11 @@ class SentenceEncoder:
         prompts: Mapping[str, str] | None = None,
         similarity_fn_name: str = "cosine",
     ) -> None:
-        if not hasattr(model, "positions") or not hasattr(tokenizer, "largest_id"):
+        bare = hasattr(model, "positions") and getattr(model, "head_name", None) is None
+        if not bare or not hasattr(tokenizer, "largest_id"):
             raise TypeError(
-                "SentenceEncoder: model must be an encoder of texts and tokenizer a qkv.models.Tokenizer; "
+                "SentenceEncoder: model must be an encoder of texts without a head, and tokenizer a "
+                "qkv.models.Tokenizer; "
                 f"got {type(model).__name__} and {type(tokenizer).__name__}"
             )
         positions = model.positions

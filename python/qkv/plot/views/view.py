@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._atomic import write_file
 from ..._errors import shown
+from ..figures.drawing import pyplot
 from ..figures.texts import readable_title
 
 if TYPE_CHECKING:
@@ -191,15 +192,11 @@ def page(title: str, *parts: str) -> str:
 
 
 def _of_pyplot(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
-    from ..figures.drawing import pyplot
-
     fig, axes = pyplot().subplots(rows, columns, squeeze=False, **options)
     return fig, axes
 
 
 def _alone(rows: int, columns: int, figsize: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    from ..figures.drawing import pyplot
-
     pyplot()  # says how to install it
     from matplotlib.figure import Figure
 
