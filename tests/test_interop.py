@@ -89,16 +89,14 @@ def test_einops_before_qkv_or_told_after_it(first):
 
 @needs_einops
 def test_einops_is_not_watched():
-    program = "import qkv, einops, sys; print('qkv._einops' in sys.modules); import threadpoolctl\n"
-    program += "print(*(type(finder).__module__ for finder in sys.meta_path))"
-    assert not {"True", "qkv.interop"} & set(run(program))
+    program = "import sys; before = list(sys.meta_path); import qkv, einops\n"
+    program += "print('qkv._einops' in sys.modules, sys.meta_path == before)"
+    assert run(program) == ["False", "True"]
 
 
 def test_nothing_is_imported_for_it():
-    program = (
-        "import sys, qkv; print(*(n in sys.modules for n in ('einops', 'threadpoolctl', 'qkv._einops')))"
-    )
-    assert run(program) == ["False"] * 3
+    program = "import sys, qkv; print(*(n in sys.modules for n in ('einops', 'qkv._einops')))"
+    assert run(program) == ["False"] * 2
 
 
 @pytest.mark.parametrize("order", ["import qkv, threadpoolctl", "import threadpoolctl, qkv"])

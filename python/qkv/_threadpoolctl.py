@@ -1,4 +1,4 @@
-"""threadpoolctl's limits hold for qkv's threads; importing this module is all that it takes."""
+"""threadpoolctl's limits hold for qkv's threads once this module is imported."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from types import SimpleNamespace as _Namespace
 
 from .._formulas.operations import add_own as _add_own
 from ..config import get_num_threads, set_num_threads  # noqa: F401
-from ..interop import tell as _tell
+from ..interop import tell_einops as _tell_einops
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,
     _creation,
@@ -96,7 +96,7 @@ def compile(
 
 for _functions_of in (globals(), vars(nn.functional)):
     _add_own(_functions_of)
-_tell("einops", "qkv.torch._einops")
+_tell_einops("qkv.torch._einops")
 
 _NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo func
 get_default_dtype get_num_threads iinfo linalg nn optim set_default_dtype set_num_threads set_printoptions utils"""
