@@ -41,7 +41,7 @@ cases = {
     "an index that is set": (flat, 2**40, lambda t=qkv.tensor(np.ones(9, "f4")): t.__setitem__(flat, 1.0)),
     "a Tensor as index that is set": (flat, 2**40, lambda t=torch.ones(9): t.__setitem__(wide, 1.0)),
     "a mask": (halves, True, lambda t=qkv.tensor(np.ones(400_000, "f4")): t[halves.reshape(-1)]),
-    "masked_select": (halves, True, lambda t=torch.ones(2, 200_000): torch.masked_select(t, chosen)),
+    "a Tensor as mask": (halves, True, lambda t=torch.ones(2, 200_000): t[chosen]),
     "bincount": (flat, 10**4, lambda: torch.bincount(wide)),
     "a formula's table": (lens, 2**30, lambda q=np.ones((1, 1, 4000, 2), "f4"), table=np.ones(8, "f4"):
         attend(q, q[:, :, :3], q[:, :, :3], score_mod=lambda s, b, h, i, j: s + table[lens[i] + j])),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv import nn
+from qkv import nn, optim, torch
 
 X = qkv.tensor([1.0, 2.0], requires_grad=True)
 BLOCKS = {"no_grad": qkv.no_grad, "no_attention_record": qkv.no_attention_record}
@@ -171,3 +171,31 @@ def test_clipping_of_an_exhausted_iterator_warns():
         == qkv.optim.clip_grad_norm(iter([qkv.nn.Parameter([1.0])]), 1.0)
         == 0
     )
+
+
+def test_several_constants_around_an_array():
+    learned = qkv.tensor(np.float32(2.0), requires_grad=True)
+    for x in (qkv.tensor(np.ones((2, 2))), qkv.tensor(np.ones((2, 2)), requires_grad=True)):
+        with pytest.raises(TypeError, match="the gradient would be lost because a constant that records"):
+            np.pad(x, 1, constant_values=(learned, 0.0))
+        with pytest.raises(TypeError, match=r"^pad: constant_values must be one number; got \(Tensor, 0.0\)"):
+            qkv.pad(x, 1, constant_values=(learned, 0.0))
+
+
+def test_options_of_an_optimizer_are_hinted_at_where_it_has_them():
+    for optimizer, own in ((optim.SGD, ["momentum", "nesterov"]), (optim.Adam, ["betas", "eps"])):
+        made = optimizer(nn.Linear(2, 2).parameters(), lr=0.1)
+        for name in ("momentum", "nesterov", "betas", "eps", "weight_decay"):
+            with pytest.raises(AttributeError) as error:
+                setattr(made, name, 1)
+            assert (f'write group["{name}"]' in str(error.value)) == (name in (*own, "weight_decay"))
+
+
+def test_a_formula_makes_no_tensor_of_a_captured_array():
+    q, bias = np.ones((1, 1, 4, 2), "f4"), torch.ones(4)
+    with pytest.raises(
+        TypeError, match=r"must not make a Tensor of a captured array \(4,\); compute it outside"
+    ):
+        qkv.scaled_dot_product_attention(
+            q, q, q, score_mod=lambda s, b, h, i, j: s + torch.zeros_like(bias)[j]
+        )

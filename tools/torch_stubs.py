@@ -15,39 +15,35 @@ from typing import Any
 
 import qkv.torch
 from qkv.torch import _tensor
+from qkv.torch._arguments import KINDS as NAMED
+from qkv.torch._arguments import flag, integer, number
 from qkv.torch._tensor import FUNCTIONS, Tensor
 
 FOLDER = Path(__file__).parents[1] / "python" / "qkv" / "torch"
 
 # What does not give a Tensor. Builtins have their module: a method `float` hides the type of that name.
 OTHERS = {
-    "Any": "max min sort topk median where unique nonzero type get_device grad_fn save load result_type promote_types"
-    " no_grad enable_grad inference_mode set_grad_enabled compile seed size stride item tolist manual_seed"
+    "Any": "max min sort topk where unique nonzero type get_device grad_fn save load"
+    " no_grad enable_grad inference_mode set_grad_enabled compile size stride item tolist manual_seed"
     " __new__ __array__ __deepcopy__ __array_function__ __array_ufunc__ __reduce_ex__ __copy__ dtype grad",
-    "tuple[Tensor, ...]": "split chunk unbind meshgrid broadcast_tensors",
-    "tuple[Tensor, Tensor]": "var_mean std_mean",
-    "builtins.bool": "equal allclose is_tensor is_floating_point is_complex is_contiguous is_grad_enabled __contains__"
+    "tuple[Tensor, ...]": "split chunk unbind meshgrid",
+    "builtins.bool": "equal allclose is_tensor is_floating_point is_contiguous is_grad_enabled __contains__"
     " requires_grad is_leaf is_cuda",
-    "builtins.int": "dim ndim ndimension numel nelement element_size data_ptr initial_seed __len__ __index__ __hash__"
+    "builtins.int": "dim ndim numel nelement element_size data_ptr __len__ __index__ __hash__"
     " itemsize _version",
     "builtins.str": "__repr__ __str__ __format__ _op",
     "np.ndarray[Any, Any]": "numpy",
     "Iterator[Tensor]": "__iter__",
-    "None": "backward __setitem__ set_rng_state",
+    "None": "backward __setitem__",
     "Size": "shape",
     "device": "device",
 }
 ANSWERS = {name: kind for kind, names in OTHERS.items() for name in names.split()}
 REFLECTED = "__radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rmod__ __rpow__ __rmatmul__"
 OF_THE_CORE = ["item", "tolist", *REFLECTED.split()]
-# What functions in tables take, by the names of their parameters.
-PARAMETERS = {
-    "int": "dim0 dim1 dim2 dimension offset diagonal start_dim end_dim num_samples minlength n",
-    "bool": "create_graph non_blocking copy keepdim descending stable largest sorted replacement equal_nan sparse_grad "
-    "requires_grad",
-    "float": "rtol atol",
-}
-KINDS = {name: kind for kind, names in PARAMETERS.items() for name in names.split()}
+# What parameters take that have no annotation, by their names.
+KINDS = dict.fromkeys(["create_graph", "non_blocking", "copy", "requires_grad"], "bool")
+KINDS |= {name: {flag: "bool", integer: "int", number: "float"}[check] for name, check in NAMED.items()}
 PLAIN = re.compile(r"int|bool|float|str|(int|float|str) \| None")
 
 TENSOR = '''"""Types of Tensor. Written by tools/torch_stubs.py; change that."""
@@ -90,10 +86,10 @@ default_generator: Generator
 
 def parameter(p: inspect.Parameter) -> str:
     star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-    kind, default = (
-        KINDS.get(p.name, "Any") if p.annotation is p.empty else str(p.annotation).replace("builtins.", ""),
-        "" if star or p.default is p.empty else " = ...",
-    )
+    default = "" if star or p.default is p.empty else " = ..."
+    kind = str(p.annotation).replace("builtins.", "")
+    if p.annotation is p.empty:
+        kind = KINDS.get(p.name, "Any") + " | None" * (p.default is None)
     if PLAIN.fullmatch(kind):
         kind = " | ".join(k if k == "None" else f"builtins.{k}" for k in kind.split(" | "))
     else:

@@ -286,12 +286,16 @@ ATTRIBUTES = {
             """
             state (state_dict): write optimizer.state_dict()["state"]
             defaults (param_groups): options stand in optimizer.param_groups
-            weight_decay momentum nesterov betas eps (param_groups): write group["NAME"] for group in \
-                optimizer.param_groups
+            weight_decay (param_groups): write group["NAME"] for group in optimizer.param_groups
             minimize: write loss.backward(), then optimizer.step()
             """
         ),
         _renamed("Keras", "learning_rate: lr"),
+    ),
+    "SGD": _said('momentum nesterov (param_groups): write group["NAME"] for group in optimizer.param_groups'),
+    **dict.fromkeys(
+        ["Adam", "AdamW"],
+        _said('betas eps (param_groups): write group["NAME"] for group in optimizer.param_groups'),
     ),
     "Schedule": _said(
         """

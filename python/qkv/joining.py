@@ -123,7 +123,10 @@ def pad(
         )
     before, behind = _rows(x, pad_width)
     if mode == "constant":
-        return _core.pad(x, before, behind, constant_values)
+        value: Any = constant_values
+        if isinstance(value, (tuple, list)):
+            raise TypeError(f"pad: constant_values must be one number; got {shown(value)}")
+        return _core.pad(x, before, behind, value)
     if any(n < 0 for n in before + behind):
         raise ValueError(f"pad: pad_width must hold numbers from 0; got {shown(pad_width)}")
     return np.pad(_numbers_of("pad", x), [*zip(before, behind, strict=True)], mode)

@@ -9,7 +9,7 @@ from typing import Any
 from . import torch_values
 from .statements import INTERNAL, Parameter, Target, core_methods, parameters_of
 
-MODULES = """torch torch.linalg torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.nn.utils.rnn torch.optim
+MODULES = """torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.nn.utils.rnn torch.optim
 torch.optim.lr_scheduler torch.autograd torch.autograd.functional torch.utils.data"""
 # Python calls these by itself, with strings.
 ATTRIBUTES = {"__getattr__", "__setattr__", "__delattr__"}
@@ -23,9 +23,6 @@ LEFT_OUT = {
     "torch.nn.ModuleDict.__getitem__": "a dictionary's KeyError",
     "torch.nn.ModuleDict.__delitem__": "a dictionary's KeyError",
     "torch.nn.ModuleDict.pop": "a dictionary's KeyError",
-    "torch.nn.ParameterDict.__getitem__": "a dictionary's KeyError",
-    "torch.nn.ParameterDict.__delitem__": "a dictionary's KeyError",
-    "torch.nn.ParameterDict.pop": "a dictionary's KeyError",
 }
 
 
@@ -54,7 +51,7 @@ def _aliases_last(item: tuple[str, Any]) -> tuple[bool, str]:
 
 def _belongs(value: Any, path: str) -> bool:
     """Whether it can be called and is defined in this folder; what others import from there is not theirs."""
-    folder = "qkv.torch" if path == "torch.linalg" else f"qkv.{'.'.join(path.split('.')[:2])}"
+    folder = f"qkv.{'.'.join(path.split('.')[:2])}"
     return (
         callable(value)
         and str(getattr(value, "__module__", "")).startswith(folder)

@@ -244,19 +244,14 @@ MADE = {
     "ModuleList": ["torch.nn.ModuleList([torch.nn.Linear(4, 4)])"],
     "ModuleDict": ["torch.nn.ModuleDict({'a': torch.nn.Linear(4, 4)})"],
     "ParameterList": ["torch.nn.ParameterList([torch.ones(3)])"],
-    "ParameterDict": ["torch.nn.ParameterDict({'a': torch.ones(3)})"],
     "Embedding": ["torch.nn.Embedding(7, 4)"],
     "Linear": ["torch.nn.Linear(4, 4)"],
-    "Bilinear": ["torch.nn.Bilinear(4, 4, 3)"],
     "LayerNorm": ["torch.nn.LayerNorm(4)"],
     "RMSNorm": ["torch.nn.RMSNorm(4)"],
     "Softmax": ["torch.nn.Softmax(-1)", "torch.nn.Softmax()"],
     "GRU": ["torch.nn.GRU(4, 3, 2, batch_first=True)"],
     "LSTM": ["torch.nn.LSTM(4, 3, bidirectional=True)"],
     "RNN": ["torch.nn.RNN(4, 3)"],
-    "GRUCell": ["torch.nn.GRUCell(4, 3)"],
-    "LSTMCell": ["torch.nn.LSTMCell(4, 3)"],
-    "RNNCell": ["torch.nn.RNNCell(4, 3)"],
     "MultiheadAttention": [
         "torch.nn.MultiheadAttention(4, 2)",
         "torch.nn.MultiheadAttention(4, 2, batch_first=True)",
@@ -266,21 +261,15 @@ MADE = {
     "TransformerDecoderLayer": ["torch.nn.TransformerDecoderLayer(4, 2, 8)"],
     "TransformerEncoder": [f"torch.nn.TransformerEncoder({LAYER}, 1)"],
     "TransformerDecoder": ["torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(4, 2, 8), 1)"],
-    "Unflatten": ["torch.nn.Unflatten(1, (2, 2))"],
     "Optimizer": OPTIMIZER,
     "LRScheduler": [f"torch.optim.lr_scheduler.StepLR({OPTIMIZER[0]}, 1)"],
     **{
         name: [f"torch.optim.{name}([torch.nn.Parameter(torch.ones(3))], 0.1)"]
-        for name in ("SGD", "Adam", "AdamW", "Adagrad", "RMSprop")
+        for name in ("SGD", "Adam", "AdamW")
     },
-    "SequentialLR": [
-        f"(lambda o, s: s.SequentialLR(o, [s.StepLR(o, 1)] * 2, [2]))({OPTIMIZER[0]}, torch.optim.lr_scheduler)"
-    ],
-    "OneCycleLR": [f"torch.optim.lr_scheduler.OneCycleLR({OPTIMIZER[0]}, 0.1, 7)"],
     "Dataset": ["torch.utils.data.Dataset()"],
     "TensorDataset": [DATA[0]],
     "Subset": [f"torch.utils.data.Subset({DATA[0]}, [0, 3])"],
-    "ConcatDataset": [f"torch.utils.data.ConcatDataset([{DATA[0]}] * 2)"],
     "DataLoader": [f"torch.utils.data.DataLoader({DATA[0]}, batch_size=3)"],
     "Sampler": ["torch.utils.data.Sampler()"],
     "BatchSampler": ["torch.utils.data.BatchSampler(range(7), 3, False)"],

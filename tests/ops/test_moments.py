@@ -119,11 +119,8 @@ def test_the_same_bits_for_any_number_of_threads():
     same_bits_for_any_threads(lambda: [x.var().numpy(), np.linalg.norm(x).numpy()])
 
 
-def test_cosines_of_every_size():
+def test_norms_of_every_size():
     a, b = torch.tensor([3e25, 4e25]), torch.tensor([3e-25, 4e-25])
-    similarity = torch.nn.functional.cosine_similarity
-    assert similarity(a, a, dim=0).item() == pytest.approx(1)
-    assert similarity(b, b, dim=0, eps=1e-30).item() == pytest.approx(1)
     assert torch.norm(a).item() == pytest.approx(5e25)
     assert torch.norm(b).item() == pytest.approx(5e-25)
     np.testing.assert_allclose(torch.nn.functional.normalize(a, dim=0).numpy(), [0.6, 0.8], rtol=1e-6)

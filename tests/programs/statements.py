@@ -168,7 +168,6 @@ expression("diagonal", on("{t}.diagonal()", 2))
 expression("unfold", sized("{t}.unfold({d}, {m}, 1)"), 0.6)
 expression("unfold by steps", sized("{t}.unfold({d}, {m}, 2)"), 0.4)
 expression("index of None", on("{t}[None, {item}]", 1), 0.5, core=True)
-expression("narrow", sized("{t}.narrow({d}, {i}, {k})"))
 expression("split", part("split"), 1)
 expression("chunk", part("chunk"), 0.7)
 expression("unbind", part("unbind"), 0.7)
@@ -231,17 +230,10 @@ expression("what a leaf's gradient is", on("{t}.grad", leaf=True), 0.5, core=Tru
 expression("creation of integers", lambda c: f"torch.tensor([[{c.below(5)}, 2], [0, {c.below(9) - 4}]])", 0.3)
 for name, template in {
     "std": "{t}.std({d})",
-    "cdist": "torch.cdist({t}, {t} * {n})",
-    "norm of a matrix": "torch.linalg.norm({t})",
     "outer": "torch.outer({t}.flatten()[:3], {t}.flatten()[:2])",
     "repeat_interleave": "{t}.repeat_interleave(2, {d})",
-    "movedim": "{t}.movedim({d}, 0)",
     "scatter": "{t}.scatter({d}, {t}.argsort({d}), {n})",
-    "take_along_dim": "torch.take_along_dim({t}, {t}.argsort({d}), {d})",
-    "diag": "torch.diag({t}.flatten()[:3])",
-    "median": "{t}.median({d})[0]",
     "topk": "{t}.topk(1, {d})[0]",
-    "cumprod": "{t}.cumprod({d})",
     "lerp": "torch.lerp({t}, {t} * 0.5, 0.3)",
 }.items():
     expression(name, on(template, 1), 0.25)
@@ -252,7 +244,6 @@ for name, template in {
     "reciprocal": "1 / {t}",
     "power of a half": "torch.abs({t}) ** 0.5",
     "minus": "-{t}",
-    "addcmul": "torch.addcmul({t}, {t}, {t}, value=0.5)",
     "new_zeros": "{t}.new_zeros(3)",
     "type_as": "{t}.type_as({t})",
 }.items():
@@ -294,10 +285,8 @@ change("set item by a list", rows("{t}[{list}] = {n}"), 0.6, core=True)
 change("set item by a Tensor", rows("{t}[torch.tensor({list})] = {n}"), 0.4)
 change("set item by a mask", on("{t}[{t} > 0] = {n}", 1), 0.6, core=True)
 change("set item of all", on("{t}[:] = {v}", 1), 0.5, core=True)
-change("index_fill_", on("{t}.index_fill_({d}, torch.tensor([0]), {n})", 1), 0.3)
 change("index_add_", on("{t}.index_add_(0, torch.tensor([0]), {t}[:1] * 0.5)", 1), 0.3)
 change("scatter_", on("{t}.scatter_({d}, {t}.argsort({d}), {n})", 1), 0.3)
-change("addcmul_", on("{t}.addcmul_({t} * 0.5, {t} * 2.0, value=0.5)"), 0.2)
 change("add to an item of the gradient", on("{t}.grad[0] += 1.0", 1, leaf=True), 0.2, core=True)
 change("whole +=", on("{t} += 1", whole=True), 0.15)
 change("whole set item", on("{t}[0] = 7", 1, whole=True), 0.15)

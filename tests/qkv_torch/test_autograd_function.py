@@ -1,4 +1,4 @@
-"""``autograd.Function`` and ``gradcheck``: the same programs with PyTorch."""
+"""``autograd.Function``: the same programs with PyTorch."""
 
 from __future__ import annotations
 

@@ -22,70 +22,6 @@ def peak_of(f):
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
 
 
-@pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3, 4.5, math.inf])
-def test_distances_of_every_order(p):
-    a, b = RNG.standard_normal((2, 5, 7)), RNG.standard_normal((2, 11, 7))
-    b[:, 3] = a[:, 2]
-    b[:, 4, :3] = a[:, 1, :3]
-    apart = a[:, :, None] - b[:, None]
-    expected = np.linalg.norm(apart, p, -1) if p else (apart != 0).sum(-1)
-    for dtype, rtol in (("f8", 1e-12), ("f4", 1e-5)):
-        found = torch.cdist(torch.tensor(a.astype(dtype)), torch.tensor(b.astype(dtype)), p=p)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=rtol, atol=rtol)
-    x, y = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
-    weight = torch.tensor(RNG.standard_normal(expected.shape))
-    (torch.cdist(x, y, p=p) * weight).sum().backward()
-    u, v = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
-    # Those of the differences' norms, whose derivative at 0 is 0.
-    apart = u.unsqueeze(-2) - v.unsqueeze(-3)
-    same = apart == 0
-    if p:
-        safe = torch.where(same & torch.tensor(p < 1), torch.tensor(1.0).double(), apart) if p < 1 else apart
-        size = (safe.abs() ** p * ~same).sum(-1) if p < 1 else None
-        norms = (
-            torch.norm(apart, p, -1)
-            if p >= 1
-            else torch.where(size == 0, size, size.clamp_min(1e-300) ** (1 / p))
-        )
-        (norms * weight).sum().backward()
-        np.testing.assert_allclose(x.grad.numpy(), u.grad.numpy(), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(y.grad.numpy(), v.grad.numpy(), rtol=1e-9, atol=1e-12)
-    else:
-        assert not x.grad.numpy().any()
-
-
-@pytest.mark.parametrize("p", [1, 1.5, 2, 3, math.inf])
-@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e30), ("f4", 1e-30), ("f8", 1e200), ("f8", 1e-200)])
-def test_distances_of_every_size(p, dtype, size):
-    a, b = ((RNG.standard_normal((n, 6)) * size).astype(dtype) for n in (3, 5))
-    expected = np.linalg.norm((a.astype("f8")[:, None] - b) / size, p, -1)
-    x = torch.tensor(a, requires_grad=True)
-    found = torch.cdist(x, torch.tensor(b), p=p)
-    np.testing.assert_allclose(found.detach().numpy() / size, expected, rtol=1e-5)
-    found.sum().backward()
-    unit = torch.tensor(a.astype("f8") / size, requires_grad=True)
-    torch.cdist(unit, torch.tensor(b.astype("f8") / size), p=p).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), unit.grad.numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_second_derivatives_of_distances():
-    a, b = torch.tensor(RNG.standard_normal((3, 4))), torch.tensor(RNG.standard_normal((5, 4)))
-    for p in (1.0, 2.0, 3.0):
-        inputs = [t.clone().requires_grad_() for t in (a, b)]
-        assert torch.autograd.gradgradcheck(lambda x, y, p=p: torch.cdist(x, y, p=p), inputs)
-
-
-def test_a_negative_order_is_refused():
-    with pytest.raises(RuntimeError, match=r"^cdist: p must be at least 0; got -2\.0$"):
-        torch.cdist(torch.zeros(3, 4), torch.zeros(2, 4), p=-2.0)
-
-
-def test_distances_take_no_memory_for_differences():
-    a, b = torch.rand(900, 64), torch.rand(900, 64)
-    for p in (1, 3, math.inf):
-        assert peak_of(lambda p=p: torch.cdist(a, b, p=p)) < 60e6  # the differences have 207 MB
-
-
 EQUATIONS = [
     ("id,jd,d->ij", (7, 5), (11, 5), (5,)),
     ("d,id,jd->ij", (5,), (7, 5), (11, 5)),
@@ -208,9 +144,10 @@ def test_losses_of_certain_probabilities():
     F.binary_cross_entropy(torch.tensor([0.0]), soft).backward()
     assert soft.grad.item() == 100
     inner = torch.tensor([0.3, 0.6], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(
-        lambda p: F.binary_cross_entropy(p, torch.tensor([0.0, 1.0]).double()), [inner]
-    )
+    loss = F.binary_cross_entropy(inner, torch.tensor([0.0, 1.0]).double())
+    (slope,) = torch.autograd.grad(loss, inner, create_graph=True)
+    slope.sum().backward()
+    np.testing.assert_allclose(inner.grad.numpy(), [0.5 / 0.7**2, 0.5 / 0.6**2], rtol=1e-9)
 
 
 def test_a_mean_over_classes_without_weight():
@@ -242,16 +179,12 @@ def test_gelu_far_below_zero():
     assert F.gelu(torch.tensor([math.nan])).isnan()
 
 
-def test_signs_and_squares_of_whole_numbers():
+def test_squares_of_whole_numbers():
     for kind in (torch.int64, torch.int32, torch.int8, torch.uint8):
         t = torch.tensor([3, 0, 2 if kind is torch.uint8 else -2], dtype=kind)
-        assert t.sign().dtype is kind
-        assert torch.sign(t).tolist() == np.sign(t.numpy()).tolist()
         assert t.square().dtype is kind
         assert t.square().tolist() == [9, 0, 4]
     flags = torch.tensor([True, False])
-    assert flags.sign().dtype is torch.bool
-    assert flags.sign().tolist() == [True, False]
     assert flags.square().dtype is torch.int64
     assert torch.square(flags).tolist() == [1, 0]
 

@@ -18,7 +18,7 @@ work = {
     "matmul method": lambda: x.matmul(x),
     "linear": lambda: F.linear(x, x),
     "Linear": lambda: linear(x),
-    "baddbmm": lambda: torch.baddbmm(wide, wide, wide),
+    "bmm": lambda: torch.bmm(wide, wide),
     "backward": lambda: linear(x).sum().backward(),
     "exp": lambda: x.exp().sum(0).sort(),
     "einsum": lambda: torch.einsum("ij,jk->ik", x, x),
@@ -49,9 +49,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 @pytest.mark.parametrize("signals", ["1", "5"])
-@pytest.mark.parametrize(
-    "work", ["matmul", "linear", "Linear", "baddbmm", "backward", "exp", "einsum", "LSTM"]
-)
+@pytest.mark.parametrize("work", ["matmul", "linear", "Linear", "backward", "exp", "einsum", "LSTM"])
 def test_every_interrupt_arrives(work, signals):
     done = run(INTERRUPTED, work, signals)
     assert (done.returncode, done.stdout) == (0, f"raised {signals} True\n"), done.stderr

@@ -29,8 +29,6 @@ MODULES = [
 # PyTorch's built-in functions without a signature, and classes that pass all on.
 _RECURRENT = "num_layers bias batch_first dropout bidirectional device dtype"
 WITHOUT_SIGNATURE = {
-    "nn.functional.bilinear": "bias",
-    "nn.functional.cosine_similarity": "dim eps",
     "nn.functional.gelu": "approximate",
     "nn.functional.linear": "bias",
     "nn.functional.logsigmoid": "",
@@ -44,11 +42,8 @@ WITHOUT_SIGNATURE = {
     "nn.GRU": _RECURRENT,
     "nn.LSTM": f"{_RECURRENT} proj_size",
 }
-# Arguments of PyTorch's that are no values of a program: old names with any arguments, and containers' contents.
-CONTENTS = {"nn.ModuleList", "nn.ModuleDict", "nn.ParameterList", "nn.ParameterDict"}
-OLD_NAMES = {
-    f"nn.init.{name}" for name in ("uniform", "normal", "constant", "xavier_uniform", "xavier_normal")
-}
+# Arguments of PyTorch's that are no values of a program: containers' contents.
+CONTENTS = {"nn.ModuleList", "nn.ModuleDict", "nn.ParameterList"}
 INSIDE = {"Container", "RNNBase", "RNNCellBase"}  # bases
 OTHER_DEFAULTS = {  # the same value, spelled otherwise
     ("utils.data.random_split", "generator"),
@@ -104,7 +99,7 @@ def judged() -> list[str]:
 @pytest.mark.parametrize("path", judged())
 def test_every_argument_is_judged(path):
     """Each argument of PyTorch's stands in a table, and what is taken has its default."""
-    if path in CONTENTS or path in OLD_NAMES:
+    if path in CONTENTS:
         return
     theirs = defaults(path)
     tables = cases(path)

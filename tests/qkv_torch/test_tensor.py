@@ -356,7 +356,7 @@ def test_the_tab_list_has_public_names_alone():
 
 def test_numbers_too_large_for_the_dtype_fill_as_infinity():
     assert torch.zeros(2).fill_(1e39).tolist() == [np.inf, np.inf]
-    assert torch.zeros(2).index_fill(0, torch.tensor([1]), -1e39).tolist() == [0, -np.inf]
+    assert torch.zeros(2).masked_fill(torch.tensor([False, True]), -1e39).tolist() == [0, -np.inf]
 
 
 def test_clamp_takes_tensors_beside_one_that_records_nothing():

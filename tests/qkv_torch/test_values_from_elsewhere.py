@@ -51,22 +51,6 @@ def test_lists_of_unequal_lengths_name_their_shapes():
             torch.tensor(data)
 
 
-@pytest.mark.parametrize("kind", ["int64", "int32", "int16", "int8", "uint8"])
-def test_shifts(kind):
-    def program(m: Any) -> Any:
-        x = m.tensor([5, 1, 100, 3], dtype=getattr(m, kind))
-        changed = x.clone()
-        changed <<= 2
-        return [(x << n, x >> n, (x - 4) >> n) for n in (0, 1, 7, 31, 63, 64, 100, -1)], 1 << x, changed
-
-    same(program)
-
-
-def test_shifts_are_of_integers():
-    with pytest.raises(RuntimeError, match=r"bitwise_left_shift: input and other must hold integers"):
-        torch.ones(2) << 1
-
-
 @pytest.mark.parametrize("fill", ["masked_fill", "masked_fill_", "torch.masked_fill", "fill_"])
 def test_a_learned_value_gets_its_gradient(fill):
     def program(m: Any) -> Any:
@@ -97,7 +81,6 @@ def test_a_value_is_one_number():
         lambda p: torch.full((2,), p),
         lambda p: nn.functional.pad(x, (1, 1), value=p),
         lambda p: nn.functional.softplus(x, beta=p),
-        lambda p: nn.functional.huber_loss(x, x, delta=p),
         lambda p: torch.arange(p),
         lambda p: torch.zeros(2).normal_(p),
     ):
@@ -110,26 +93,17 @@ def test_a_value_is_one_number():
     "call",
     [
         lambda m, x: x.index_add(0, m.tensor([0, 2]), m.ones(4)),
-        lambda m, x: x.index_copy(0, m.tensor([0, 2]), m.ones(1, 1)),
         lambda m, x: x.scatter(0, m.tensor([[0, 1]]), m.ones(1, 1)),
-        lambda m, x: m.masked_select(x, m.tensor([[1, 0, 0, 1]] * 3)),
         lambda m, x: m.where(m.tensor([0.5, 0.0, 1.0, 2.0]), 1.0, 2.0),
         lambda m, x: m.where(x > 0, None, x),
         lambda m, x: m.cumsum(x, dim=None),
-        lambda m, x: m.trace(m.ones(2, 3, 3)),
-        lambda m, x: m.cdist(x, x, p=-2.0),
-        lambda m, x: m.diff(x, n=-2),
-        lambda m, x: m.tensordot(x, x.T, dims=-2),
         lambda m, x: m.linspace(0, 1, -6),
-        lambda m, x: m.addmm(m.zeros(2, 3, 3), x, x.T),
-        lambda m, x: m.nn.functional.bilinear(m.ones(2, 1), m.ones(2, 4), m.ones(5, 3, 4)),
         lambda m, x: m.nn.functional.pad(x, (-10, -10)),
         lambda m, x: m.nn.functional.dropout(x, p=None),
         lambda m, x: m.full((2,), None),
         lambda m, x: m.arange(None),
         lambda m, x: m.arange(0, None, 1),
         lambda m, x: m.cat(x),
-        lambda m, x: m.nn.functional.hardtanh(x, 1.0, -1.0),
         lambda m, x: m.abs(x > 0),
         lambda m, x: m.floor(x > 0),
         lambda m, x: m.nn.Transformer(4, 2, num_encoder_layers=-2, num_decoder_layers=1)(x[None], x[None]),
@@ -148,11 +122,6 @@ def test_padding_rows_are_rows():
         with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
             nn.functional.embedding(ids, table, padding_idx=row)
     assert nn.functional.embedding(ids, table, padding_idx=-3).shape == (2, 2)
-
-
-def test_inner_products_of_stacks():
-    same(lambda m: m.inner(m.arange(6.0).reshape(2, 3), m.arange(12.0).reshape(2, 2, 3)))
-    same(lambda m: m.inner(m.tensor(2.0), m.ones(3)))
 
 
 def test_parts_of_modules_have_names_of_their_own():

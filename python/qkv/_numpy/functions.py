@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core, sorting
 from .._core import Tensor
-from . import UnsupportedError, plain, products
+from . import UnsupportedError, plain, products, tensors_in
 from . import moving as moving  # registers its own
 from . import norms as norms
 from . import reductions as reductions
@@ -68,7 +68,7 @@ def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable
 @_for("pad")
 def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
     value = options.get("constant_values", 0)
-    if isinstance(value, Tensor) and value.requires_grad:
+    if any(t.requires_grad for t in tensors_in(value)):
         raise UnsupportedError("a constant that records is not known here")
     if mode == "constant" and np.ndim(value) == 0 and not isinstance(pad_width, dict):
         before, behind = np.broadcast_to(pad_width, (array.ndim, 2)).T.tolist()

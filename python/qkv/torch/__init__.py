@@ -36,7 +36,6 @@ from . import (  # noqa: F401  # each defines functions of this module
     _grad_mode,
     _in_place,
     _indexing,
-    _matrices,
     _products,
     _random,
     _reductions,
@@ -44,14 +43,12 @@ from . import (  # noqa: F401  # each defines functions of this module
     _shaping,
     amp,
     autograd,
-    func,
     nn,
     optim,
     utils,
 )
 from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_default_dtype  # noqa: F401
 from ._printing import set_printoptions  # noqa: F401
-from ._products import linalg  # noqa: F401
 from ._random import Generator, default_generator  # noqa: F401
 from ._tensor import FUNCTIONS, Tensor, refuse_attribute  # noqa: F401
 
@@ -98,8 +95,8 @@ for _functions_of in (globals(), vars(nn.functional)):
     _add_own(_functions_of)
 _tell_einops("qkv.torch._einops")
 
-_NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo func
-get_default_dtype get_num_threads iinfo linalg nn optim set_default_dtype set_num_threads set_printoptions utils"""
+_NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo
+get_default_dtype get_num_threads iinfo nn optim set_default_dtype set_num_threads set_printoptions utils"""
 __all__ = [*_NAMES.split(), *FUNCTIONS, *_dtypes.ALL, *_dtypes.ALIASES]
 
 

@@ -6,16 +6,13 @@ clone: The same numbers in memory of their own; gradients flow back.
 detach: The same memory without a history.
 cuda: Refused: qkv computes on the CPU.
 size: The shape, or the size of one axis.
-dim, ndimension: Number of axes.
+dim: Number of axes.
 numel: Number of elements.
 nelement: Number of elements.
 element_size: Bytes of one number.
 data_ptr: Where the numbers lie in memory.
 is_floating_point: Whether the dtype is a floating one.
-is_complex: Always False.
 is_tensor: Whether it is a Tensor of this module.
-result_type: dtype of an operation on both.
-promote_types: The dtype that holds the numbers of two others.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from .. import _core
 from .._errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, refuse_device
-from ._elementwise import cast, common_dtype, result_dtype
+from ._elementwise import cast
 from ._tensor import FUNCTIONS, Core, Tensor, _core_leaf, _core_shape, _core_size, define, named
 
 
@@ -90,16 +87,13 @@ _TABLE = {
     "clone: Clone": lambda input, *, memory_format=None: Core.copy(input),
     "detach:": lambda input: Core.detach(input),
     ".size": lambda t, dim=None: t.shape if dim is None else t.shape[dim],
-    ".dim .ndimension": lambda t: len(_core_shape(t)),
+    ".dim": lambda t: len(_core_shape(t)),
     "numel": lambda input: int(_core_size(input)),
     ".nelement": lambda t: int(_core_size(t)),
     ".element_size": lambda t: int(t.dtype.itemsize),
     ".data_ptr": lambda t: int(_core.address(t)),
     "is_floating_point": lambda input: bool(input.dtype.is_floating_point),
-    "is_complex": lambda input: bool(input.dtype.is_complex),
     "torch.is_tensor": lambda obj: isinstance(obj, Tensor),
-    "torch.result_type": lambda tensor1, tensor2: result_dtype(tensor1, tensor2),
-    "torch.promote_types": lambda type1, type2: common_dtype(type1, type2),
 }
 define(_TABLE)
 clone = FUNCTIONS["clone"]

@@ -1,12 +1,10 @@
 """Making Tensors: of numbers, filled, counted; and what turns one into another dtype, device or copy.
 
-asarray: As `as_tensor`.
 full: One number everywhere.
 full_like: One number everywhere, in the shape and dtype of another.
 new_full: `full` in the dtype of this one.
 new_tensor: `tensor` in the dtype of this one.
 eye: 1 on the diagonal, 0 elsewhere.
-logspace: Powers of ``base`` from ``start`` to ``end``.
 """
 
 from __future__ import annotations
@@ -233,7 +231,7 @@ empty = _filled("empty", 0)
 
 def _full(size, fill_value) -> np.ndarray:
     shape: Any = _shape("full", (size,))
-    return np.full(shape, number("full", "fill_value", fill_value))
+    return np.full(shape, fill_value)
 
 
 full: Any = factory("full")(lambda size, fill_value: _full(size, fill_value))
@@ -243,7 +241,6 @@ factory("full_like", like=True)(
 factory("new_full", like=True)(lambda t, size, fill_value: _full(size, fill_value))
 factory("new_tensor", like=True)(lambda t, data: numbers_of(data))
 factory("eye", _dtypes.get_default_dtype)(lambda n, m=None: np.eye(n, m))
-named("torch.asarray")(lambda obj, *, dtype=None, device=None: as_tensor(obj, dtype, device))
 
 
 @factory("arange")
@@ -261,25 +258,15 @@ def arange(start: Any = ..., end: Any = ..., step=1):
 
 
 @factory("linspace", _dtypes.get_default_dtype)
-def linspace(start, end, steps: int, dtype):
+def linspace(start: float, end: float, steps: int, dtype):
     """``steps`` numbers from ``start`` to ``end``, both included, computed from either end as PyTorch does."""
-    ends = np.array([number("linspace", word, one) for word, one in (("start", start), ("end", end))])
-    places = np.arange(count := integer("linspace", "steps", steps, 0))
+    ends, count = np.array([start, end]), integer("linspace", "steps", steps, 0)
+    places = np.arange(count)
     with np.errstate(all="ignore"):
         first, last = ends.astype(dtype.core)
         by = (last - first) / np.dtype(dtype.core).type(max(count - 1, 1))
         front, behind = places.astype(dtype.core), (count - 1 - places).astype(dtype.core)
         return np.where((places < count // 2) | (count == 1), first + by * front, last - by * behind)
-
-
-@factory("logspace", _dtypes.get_default_dtype)
-def logspace(start, end, steps: int, base=10.0):
-    """Powers of ``base`` from ``start`` to ``end``."""
-    with np.errstate(all="ignore"):
-        first, last = number("logspace", "start", start), number("logspace", "end", end)
-        return np.logspace(
-            first, last, integer("logspace", "steps", steps, 0), base=number("logspace", "base", base)
-        )
 
 
 @named("torch.meshgrid")

@@ -2,7 +2,6 @@
 
 add: ``input + alpha other``.
 sub, subtract: ``input - alpha other``.
-rsub: ``other - alpha input``.
 mul, multiply: ``input * other``.
 maximum: The larger of two numbers; equal ones share the gradient.
 minimum: The smaller of two numbers; equal ones share the gradient.
@@ -14,8 +13,6 @@ floor_divide: ``input // other``, rounded down; backward through it is refused.
 bitwise_and, bitwise_or, bitwise_xor: Of booleans, or bit by bit of integers.
 eq, ne, lt, le, gt, ge: Element by element, to booleans.
 logical_not: True where the number is 0.
-bitwise_left_shift: Integers times powers of two, ``input << other``.
-bitwise_right_shift: Integers over powers of two, rounded down, ``input >> other``.
 bitwise_not: Booleans turned round; of integers ``-x - 1``.
 """
 
@@ -27,6 +24,8 @@ import numpy as np
 
 from .. import _core
 from .._errors import real, shown
+from .._formulas.errors import FormulaError
+from .._formulas.values import Symbol
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 from ._views import define_views
 
@@ -42,6 +41,9 @@ def as_tensor(value) -> Tensor:
         return value
     if isinstance(value, Core):
         return wrap(value)
+    if isinstance(value, Symbol):
+        words = f"must not make a Tensor of a captured array {value.shape}; compute it outside of the formula"
+        raise FormulaError(TypeError, words)
     if not isinstance(value, np.ndarray):
         raise TypeError(f"expected a Tensor; got {shown(value)}")
     return FUNCTIONS["tensor"](value)
@@ -99,22 +101,7 @@ def _turned(x) -> Tensor:
     return wrap(Core.__invert__(x), "", x.dtype)
 
 
-def _shifted(name: str, compute):
-    def f(input, other) -> Tensor:
-        x, y, kind = _core.promoted(input, other)
-        if kind.kind != 1:
-            raise RuntimeError(f"{name}: input and other must hold integers; got {kind}")
-        return wrap_array(compute(as_numbers(x), as_numbers(y)), kind)
-
-    return f
-
-
 _TABLE = {
-    "bitwise_left_shift": _shifted("bitwise_left_shift", np.left_shift),
-    "bitwise_right_shift": _shifted("bitwise_right_shift", np.right_shift),
-    "torch.rsub": lambda input, other, *, alpha=1: wrap(
-        FUNCTIONS["sub"](other, input, alpha=alpha), "RsubBackward1"
-    ),
     "logical_not": lambda input: ~truth(input),
     "bitwise_not": lambda input: _turned(as_tensor(input)),
 }
@@ -137,8 +124,4 @@ def attach(name: str, f, swapped: bool = False) -> None:
     setattr(Tensor, f"__{name}__", operator)
 
 
-for _name, _word in {"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}.items():
-    attach(_name, FUNCTIONS[_word])
-    attach(f"r{_name}", FUNCTIONS[_word], swapped=True)
-    OPERATORS[_name] = FUNCTIONS[_word]
 Tensor.__pos__, Tensor.__invert__ = (lambda a: a), FUNCTIONS["bitwise_not"]

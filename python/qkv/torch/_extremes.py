@@ -6,21 +6,18 @@ argmax: Number of the largest entry; the first of equal ones.
 argmin: Number of the smallest entry; the first of equal ones.
 sort: Values in order along an axis, and the places they come from; equal ones keep their order.
 argsort: The places from which the values in order come.
-argwhere: Places of the entries that are not 0, a row for each.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._arguments import flag
 from ._axes import along, axis_of
-from ._elementwise import as_numbers, as_tensor, is_operand
+from ._elementwise import as_numbers, as_tensor
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 
 
@@ -36,7 +33,7 @@ def _result_type(name: str, *fields: str) -> type[tuple[Any, ...]]:
     return type(name, (tuple,), members)
 
 
-_TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk", "median")}
+_TYPES = {name: _result_type(name, "values", "indices") for name in ("max", "min", "sort", "topk")}
 
 
 def _refuse_keepdim(name: str, keepdim) -> None:
@@ -53,7 +50,7 @@ def _extreme(name: str, what: str, largest: bool, label: str) -> None:
             return wrap(getattr(Core, name)(input), label.replace("0", "1"), input._kind)
 
         axis = axis_of(dim, input.dim(), name)
-        values, places = along(_core.extreme, input, axis, bool(keepdim), largest)
+        values, places = along(_core.extreme, input, axis, keepdim, largest)
         return _TYPES[name]((wrap(values, label, input._kind), wrap(places)))
 
     extreme.__doc__ = f"The {what} number of all; with ``dim`` values and their numbers."
@@ -71,31 +68,8 @@ _extreme("min", "smallest", False, "MinBackward0")
 def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest values along an axis, and their places."""
     axis = axis_of(dim, len(input.shape), "topk")
-    values, places = along(lambda t, axis: _core.topk(t, operator.index(k), axis, bool(largest)), input, axis)
+    values, places = along(lambda t, axis: _core.topk(t, k, axis, largest), input, axis)
     return _TYPES["topk"]((wrap(values, "TopkBackward0", input._kind), wrap(places)))
-
-
-@named("median")
-def median(input, dim=None, keepdim: bool = False):
-    """The middle value, the lower one of two, NaN if there is one; with ``dim`` also its place."""
-    if dim is None:
-        _refuse_keepdim("median", keepdim)
-        if not input.numel():
-            nothing = float("nan") if input.dtype.kind == 2 else -(2**63)
-            return FUNCTIONS["full"]((), nothing, dtype=input.dtype)
-        value: Any = _core.median(Core.reshape(input, -1), 0)[0]
-        return wrap(Core.copy(Core.reshape(value, ())), "MedianBackward0", input._kind)
-    axis = axis_of(dim, len(input.shape), "median")
-    if input.shape and not input.shape[axis]:
-        raise IndexError(f"median: axis {axis} must have at least one entry; got shape {tuple(input.shape)}")
-
-    def middle(t, axis):
-        found = _core.median(t, axis)
-        # What requires a gradient later must be no view of the result with that axis.
-        return found if keepdim else tuple(Core.copy(Core.squeeze(one, axis)) for one in found)
-
-    values, places = along(middle, input, axis)
-    return _TYPES["median"]((wrap(values, "MedianBackward1", input._kind), wrap(places)))
 
 
 @named("nonzero")
@@ -128,12 +102,11 @@ def bincount(input, weights=None, minlength: int = 0) -> Tensor:
     return wrap_array(counts if factors is None else counts.astype(factors.dtype))
 
 
-def _ordered(name: str, t, dim, descending, stable) -> Any:
+def _ordered(name: str, t, dim, descending) -> Any:
     x = t if name == "sort" else Core.detach(t)
-    down = flag(name, "descending", descending)
-    if stable is not None:
-        flag(name, "stable", stable)
-    values, places = along(lambda t, axis: _core.sort(t, axis, down), x, axis_of(dim, len(t.shape), name))
+    values, places = along(
+        lambda t, axis: _core.sort(t, axis, descending), x, axis_of(dim, len(t.shape), name)
+    )
     return (
         wrap(places)
         if name == "argsort"
@@ -141,21 +114,10 @@ def _ordered(name: str, t, dim, descending, stable) -> Any:
     )
 
 
-@named("torch.isin")
-def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether numbers are among others."""
-    ours, others = (as_numbers(x if is_operand(x) else as_tensor(x)) for x in (elements, test_elements))
-    flag("isin", "assume_unique", assume_unique)
-    return wrap_array(np.isin(ours, others, assume_unique, flag("isin", "invert", invert)))
-
-
 _TABLE = {
-    "sort": lambda input, dim=-1, descending=False, stable=False: _ordered(
-        "sort", input, dim, descending, stable
-    ),
+    "sort": lambda input, dim=-1, descending=False, stable=False: _ordered("sort", input, dim, descending),
     "argsort": lambda input, dim=-1, descending=False, stable=False: _ordered(
-        "argsort", input, dim, descending, stable
+        "argsort", input, dim, descending
     ),
-    "argwhere": lambda input: nonzero(input),
 }
 define(_TABLE)

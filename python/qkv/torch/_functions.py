@@ -1,9 +1,5 @@
 """Functions of single numbers and choices between numbers.
 
-clamp_min: Numbers below ``min`` become ``min``.
-clamp_max: Numbers above ``max`` become ``max``.
-addcmul: ``input + value tensor1 tensor2``.
-addcdiv: ``input + value tensor1 / tensor2``.
 lerp: ``input + weight (end - input)``.
 isnan: Whether a number is NaN.
 isinf: Whether a number is infinite.
@@ -15,12 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
-from .._errors import shown
 from . import _dtypes
-from ._arguments import integer, number
 from ._conversion import clone
 from ._dtypes import bool_, uint8
-from ._elementwise import add, as_numbers, as_tensor, cast, div, mul, result_dtype, sub
+from ._elementwise import add, as_numbers, as_tensor, cast, mul, result_dtype, sub
 from ._tensor import Core, Tensor, as_core, define, named, wrap, wrap_array
 
 
@@ -39,7 +33,6 @@ def _unary(name: str, label: str, compute, convert) -> None:
     named(name)(f)
 
 
-_unary("reciprocal", "ReciprocalBackward0", np.reciprocal, floats)
 _unary(
     "square",
     "PowBackward0",
@@ -48,11 +41,6 @@ _unary(
 )
 _unary("rsqrt", "RsqrtBackward0", lambda x: 1.0 / _core.sqrt(x), floats)
 _unary("relu", "ReluBackward0", lambda x: _core.relu(x) if x.dtype.kind == "f" else x * (x > 0), as_tensor)
-_unary("sign", "SignBackward0", lambda x: _core.sign(x) if x.dtype.kind == "f" else _sign(x), as_tensor)
-
-
-def _sign(x) -> Core:
-    return x if x.dtype.kind == "b" else _core.tensor(np.sign(x.numpy()))
 
 
 @named("round")
@@ -61,7 +49,7 @@ def round(input, *, decimals: int = 0) -> Tensor:
     input = as_tensor(input)
     if input.dtype.kind < 2:
         return clone(input)
-    if not integer("round", "decimals", decimals):
+    if not decimals:
         return wrap(_core.round(input), "RoundBackward0")
     with np.errstate(all="ignore"):
         rounded = np.round(Core.numpy(input), decimals)
@@ -94,26 +82,7 @@ def where(condition, input=None, other=None):
     return wrap(_core.where(condition, *chosen), "WhereBackward0", kind)
 
 
-@named("nan_to_num: NanToNum")
-def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
-    """NaN and infinity replaced by numbers."""
-    if not isinstance(input, Core):
-        raise TypeError(f"nan_to_num: input must be a Tensor; got {shown(input)}")
-    if as_tensor(input).dtype.kind < 2:
-        return clone(input)
-    with np.errstate(over="ignore"):  # numbers beyond the dtype's range are infinities
-        return np.nan_to_num(as_core(input), nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
-
-
 _TABLE = {
-    "clamp_min": lambda input, min: clamp(input, min=min),
-    "clamp_max": lambda input, max: clamp(input, max=max),
-    "addcmul: Addcmul": lambda input, tensor1, tensor2, *, value=1: add(
-        input, mul(mul(tensor1, tensor2), number("addcmul", "value", value))
-    ),
-    "addcdiv: Addcdiv": lambda input, tensor1, tensor2, *, value=1: add(
-        input, div(mul(tensor1, number("addcdiv", "value", value)), tensor2)
-    ),
     "lerp: Lerp": lambda input, end, weight: add(input, mul(sub(end, input), weight)),
     "isnan": lambda input: (x := as_tensor(input)) != x,
     "isinf": lambda input: wrap_array(np.isinf(as_numbers(as_tensor(input)))),

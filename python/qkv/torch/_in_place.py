@@ -10,16 +10,15 @@ from __future__ import annotations
 import inspect
 
 from .. import _core
-from . import _functions, _indexing, _matrices, _reductions  # noqa: F401  # whose functions have forms in place
+from . import _functions, _indexing  # noqa: F401  # whose functions have forms in place
 from ._change import assign, before, in_place
 from ._elementwise import OPERATORS, attach, cast
 from ._indexing import _one_number
 from ._tensor import Tensor, define, named
 
-_IN_PLACE = """add sub mul div pow floor_divide remainder fmod exp log sqrt rsqrt sin cos tanh sigmoid relu
-neg abs square floor ceil round trunc clamp clip clamp_min clamp_max addcmul addcdiv lerp reciprocal
-logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift masked_fill
-scatter scatter_add index_add index_copy index_fill triu tril cumsum cumprod"""
+_IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
+floor ceil round clamp clip lerp logical_not bitwise_and bitwise_or bitwise_xor bitwise_not masked_fill scatter
+scatter_add index_add triu tril"""
 
 
 def _define(name: str):
@@ -28,7 +27,7 @@ def _define(name: str):
     def f(t, *args, **options) -> Tensor:
         return in_place(t, changed, f"{name}_", *args, **options)
 
-    f.__doc__ = f"`{name}`, in place."
+    f.__doc__, f.checked = f"`{name}`, in place.", True  # type: ignore[attr-defined]
     parameters = inspect.signature(changed).parameters.values()
     f.__signature__ = inspect.Signature([p for p in parameters if p.name != "out"])  # type: ignore[attr-defined]
     return named(f".{name}_")(f)

@@ -1,13 +1,11 @@
-"""Picking and replacing numbers: indices, gather, masks, triangles, padding.
+"""Picking and replacing numbers: indices, gather, masks, triangles.
 
 select: One entry of an axis, which goes.
 unbind: The entries of an axis.
+diagonal: The diagonal of two axes, as the last axis.
 gather: ``t[i, index[i, j], ...]``: along an axis, the entries whose numbers are given.
 index_select: Entries of an axis by number.
-take: Entries by number among all.
 scatter_add: A copy in which the entries of ``src`` are added at ``t[i, index[i, j], ...]``.
-index_copy: A copy in which the entries of an axis by number are those of ``source``.
-index_fill: A copy in which the entries of an axis by number are one number.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._arguments import NUMBERS
+from ._arguments import NUMBERS, integer
 from ._axes import axis_of
 from ._dtypes import bool_, int64
-from ._elementwise import as_numbers, as_tensor, cast, is_operand
+from ._elementwise import as_tensor, cast, is_operand
 from ._shaping import sizes
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, _core_size, as_core, define, named, wrap
 
@@ -114,22 +112,6 @@ def _length(t, dim, operation: str) -> int:
     return t.shape[axis_of(dim, len(t.shape), operation)]  # type: ignore[no-any-return]
 
 
-@named("narrow")
-def narrow(input, dim: int, start, length: int) -> Tensor:
-    """``length`` entries of an axis from ``start`` on."""
-    axis = axis_of(dim, len(input.shape), "narrow")
-    size, first, count = (
-        input.shape[axis] if input.shape else 0,
-        operator.index(start),
-        operator.index(length),
-    )
-    begin = first + size if first < 0 else first
-    if begin < 0 or count < 0 or count > size - begin:
-        words = f"start and length must stay within the {size} entries of axis {axis}"
-        raise RuntimeError(f"narrow: {words}; got start {first}, length {count}")
-    return _at(input, axis, "narrow", slice(begin, begin + count))
-
-
 def renamed(t, op: str) -> Tensor:
     t._op = op
     return t
@@ -189,7 +171,7 @@ def _placed(name: str, t, dim, index, *values) -> Tensor:
         if not number and (kind := as_tensor(value).dtype) is not t.dtype:
             raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
         value = cast(value, t.dtype)
-        if entries and name != "index_fill":
+        if entries:
             _check_source(name, t, axis, index, value)
         if not entries and not number and _core_shape(value) != given:
             found = _core_shape(value)
@@ -225,27 +207,10 @@ def _whole_numbers(index, operation: str):
     return cast(index, int64)
 
 
-@named("take_along_dim")
-def take_along_dim(input, indices, dim: int | None = None) -> Tensor:
-    """As `gather`; axes of size 1 of ``indices`` are expanded."""
-    if dim is None:
-        return gather(input.reshape(-1), 0, indices.reshape(-1))
-    axis = axis_of(dim, len(input.shape), "take_along_dim")
-    shape = [indices.shape[i] if i == axis else size for i, size in enumerate(input.shape)]
-    return gather(input, dim, indices.expand(shape))
-
-
 @named("scatter")
-def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None = None) -> Tensor:
-    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
-    if reduce not in (None, "add"):
-        raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
-    given = src if src is not None else value
-    if reduce is None:
-        return _placed("scatter", input, dim, index, given)
-    number = not isinstance(given, Core)
-    values = cast(given, input.dtype).expand(index.shape) if number else given
-    return renamed(_placed("scatter_add", input, dim, index, values), f"ScatterBackward{int(number)}")
+def scatter(input, dim: int, index, src=None, *, value=None) -> Tensor:
+    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``."""
+    return _placed("scatter", input, dim, index, src if src is not None else value)
 
 
 @named("index_add")
@@ -271,15 +236,6 @@ def masked_fill(input, mask, value):
     return _core.where(mask, _one_number("masked_fill", value, input.dtype), input)
 
 
-@named("masked_select: MaskedSelect")
-def masked_select(input, mask):
-    """The entries at which the mask is True, on one axis."""
-    if (kind := as_tensor(mask).dtype) is not bool_:
-        raise RuntimeError(f"masked_select: mask must hold booleans; got {kind}. Compare it: mask != 0")
-    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    return Core.__getitem__(_core.expanded(input, shape), (np.broadcast_to(as_numbers(mask), shape),))
-
-
 @named("roll: Roll")
 def roll(input, shifts, dims=None):
     """Axes turned by some places."""
@@ -289,19 +245,24 @@ def roll(input, shifts, dims=None):
     return np.roll(as_core(input), places, axes)
 
 
+def _triangle(name: str, core) -> None:
+    triangle: Any = lambda input, diagonal=0: core(input, diagonal)  # noqa: E731
+    triangle.__doc__ = f"The {'upper' if name == 'triu' else 'lower'} triangle of matrices, 0 elsewhere."
+    named(f"{name}: {name.capitalize()}")(triangle)
+
+
+_triangle("triu", _core.triu)
+_triangle("tril", _core.tril)
+
 _TABLE = {
-    "select": lambda input, dim, index: _at(input, dim, "select", operator.index(index)),
+    "select": lambda input, dim, index: _at(input, dim, "select", integer("select", "index", index)),
     "unbind": lambda input, dim=0: tuple(
         renamed(_at(input, dim, "unbind", i), "UnbindBackward0") for i in range(_length(input, dim, "unbind"))
     ),
     "gather": lambda input, dim, index, *, sparse_grad=False: _placed("gather", input, dim, index),
     "index_select": lambda input, dim, index: _placed("index_select", input, dim, index),
-    "take: Take": lambda input, index: np.take(as_core(input), as_numbers(_whole_numbers(index, "take"))),
+    "diagonal: Diagonal": lambda input, offset=0, dim1=0, dim2=1: Core.diagonal(input, offset, dim1, dim2),
     "scatter_add": lambda input, dim, index, src: _placed("scatter_add", input, dim, index, src),
-    "index_copy": lambda input, dim, index, source: _placed("index_copy", input, dim, index, source),
-    "index_fill": lambda input, dim, index, value: _placed(
-        "index_fill", input, dim, index, _one_number("index_fill", value, input.dtype)
-    ),
 }
 define(_TABLE)
 gather = FUNCTIONS["gather"]

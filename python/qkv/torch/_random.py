@@ -1,14 +1,8 @@
 """Random numbers: the digits of PyTorch's CPU generator.
 
-seed: Restart the common stream somewhere.
-initial_seed: The seed of the common stream.
-get_rng_state: Everything that decides the future of the common stream.
-set_rng_state: Continue the common stream where `get_rng_state` recorded it.
 randperm: The numbers from 0 to n - 1 in random order.
 normal_: Normal numbers, in place.
 uniform_: Uniform numbers from a to b, in place.
-bernoulli_: 1 with probability p, else 0, in place.
-exponential_: Exponential numbers, in place.
 multinomial: Numbers of entries, drawn with probability proportional to them.
 """
 
@@ -22,12 +16,12 @@ import numpy as np
 
 from .. import _core, random
 from . import _dtypes
-from ._arguments import flag, floating, number
+from ._arguments import floating, number
 from ._change import assign
 from ._creation import factory
 from ._elementwise import as_numbers, cast
 from ._shaping import in_memory_order, memory_order, sizes
-from ._tensor import Core, Tensor, _core_shape, define, named, wrap, wrap_array
+from ._tensor import Tensor, define, named, wrap_array
 
 _MASK = (1 << 63) - 1
 
@@ -45,40 +39,19 @@ class Generator:
 
     def __init__(self, device="cpu", *, _stream=None) -> None:
         _dtypes.check_device(device, "Generator")
-        self._stream, self._seed = _stream, 67280421310721
-        if _stream is None:
-            self._stream = _core.Generator(self._seed)
+        self._stream = _core.Generator(67280421310721) if _stream is None else _stream
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart the stream at the beginning of a seed's."""
         self._stream.manual_seed(int(seed))
-        self._seed = int(seed)
         return self
-
-    def seed(self) -> int:
-        """Restart the stream somewhere."""
-        return self.manual_seed(int(np.random.SeedSequence().generate_state(1)[0]))._seed
-
-    def initial_seed(self) -> int:
-        """The seed of the stream."""
-        return self._seed
-
-    def get_state(self) -> Tensor:
-        """Everything that decides the future of the stream."""
-        return wrap_array(self._stream.get_state().astype(np.int64))
-
-    def set_state(self, new_state) -> None:
-        """Continue where `get_state` recorded it."""
-        if not isinstance(new_state, Tensor) or new_state.dtype is not _dtypes.int64:
-            raise TypeError("set_state: new_state must be a Tensor that get_state() gave")
-        self._stream.set_state(as_numbers(new_state).astype(np.uint32))
 
 
 default_generator = Generator(_stream=_core.default_generator())
 
 
 @named("torch.manual_seed")
-def manual_seed(seed: int) -> Generator:
+def manual_seed(seed: Any) -> Generator:
     """Restart the common stream at the beginning of a seed's."""
     return default_generator.manual_seed(seed)
 
@@ -121,62 +94,15 @@ def randint(low=None, high=None, size=None, *, generator: Generator | None = Non
     return random.randint(low, high, sizes((size,)), rng=_stream(generator))
 
 
-@factory("randint_like", like=True)
-def randint_like(input, low: int, high=None, *, generator: Generator | None = None):
-    """`randint` in the shape and dtype of another."""
-    first, last = (0, low) if high is None else (low, high)
-    return in_memory_order(input, lambda shape: random.randint(first, last, shape, rng=_stream(generator)))
-
-
 randperm = factory("randperm", lambda: _dtypes.int64)(
     lambda n, *, generator=None: random.randperm(n, rng=_stream(generator))
 )
 
 
-_drawn_alike = factory("normal", _dtypes.get_default_dtype)(
-    lambda mean, std, size, *, generator=None, dtype: random.normal(
-        number("normal", "mean", mean),
-        number("normal", "std", std),
-        sizes((size,)),
-        dtype=dtype.core,
-        rng=_stream(generator),
-    )
-)
-
-
-@named("torch.normal")
-def normal(mean=0.0, std=1.0, size=None, *, generator: Generator | None = None, **kind) -> Tensor:
-    """Normal numbers; ``mean`` and ``std`` are numbers with a ``size``, or Tensors."""
-    given = [t for t in (mean, std) if isinstance(t, Core)]
-    if size is not None or not given:
-        return _drawn_alike(mean, std, () if size is None else size, generator=generator, **kind)  # type: ignore[no-any-return]
-    if kind:
-        raise TypeError(
-            f"normal: {next(iter(kind))} must not be given because mean or std is a Tensor and has it"
-        )
-    dtype = floating("normal", "mean or std", given[0]).dtype
-    if any(t.requires_grad for t in given):
-        raise RuntimeError(
-            "normal: mean and std must not require gradients; compute mean + std * randn instead"
-        )
-    m, s = as_numbers(mean), as_numbers(std)
-    if (s < 0).any():
-        raise RuntimeError("normal: std must be at least 0; got others")
-    shape = np.broadcast_shapes(m.shape, s.shape)
-    return wrap_array(random.randn(shape, dtype=dtype.core, rng=_stream(generator)) * s + m, dtype)
-
-
-@named("bernoulli")
-def bernoulli(input, p=None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that the Tensor holds, else 0."""
-    rng = _stream(generator)
-    if p is not None:
-        numbers = random.bernoulli(number("bernoulli", "p", p), tuple(_core_shape(input)), rng=rng)
-    else:
-        chances = as_numbers(floating("bernoulli", "input", input))
-        numbers = random.bernoulli(np.atleast_1d(chances), rng=rng).reshape(chances.shape)
-    drawn = wrap_array(numbers, input.dtype)
-    return drawn if p is not None else wrap(_core.constant_in(drawn, [input]), "BernoulliBackward0")
+@factory("normal", _dtypes.get_default_dtype)
+def normal(mean=0.0, std=1.0, size=(), *, generator: Generator | None = None, dtype):
+    """Normal numbers of a mean and a deviation."""
+    return random.normal(mean, std, sizes((size,)), dtype=dtype.core, rng=_stream(generator))
 
 
 # In place.
@@ -201,7 +127,7 @@ def _each(draw):
     return drawn
 
 
-_NUMBERS_OF = {"normal": ("mean", "std"), "uniform": ("from", "to"), "exponential": ("lambd",)}
+_NUMBERS_OF = {"normal": ("mean", "std"), "uniform": ("from", "to")}
 
 
 def _drawn(t, name: str, version: int, generator: Generator | None, *given) -> Tensor:
@@ -214,64 +140,14 @@ def _drawn(t, name: str, version: int, generator: Generator | None, *given) -> T
     return _fill(t, in_memory_order(t, partial(draw, **options)), name, version)
 
 
-def _coins(t, p, generator: Generator | None) -> np.ndarray:
-    """1 with probability p: one for all, or one for each."""
-    if not isinstance(p, Core) or not _core_shape(p):
-        chance = number("bernoulli_", "p", p)
-        return in_memory_order(t, lambda shape: random.bernoulli(chance, shape, rng=_stream(generator)))
-    order = memory_order(t) or [*range(len(_core_shape(t)))]
-    chances = np.broadcast_to(as_numbers(p), _core_shape(t)).transpose(order)
-    drawn = random.bernoulli(np.atleast_1d(chances), rng=_stream(generator)).reshape(chances.shape)
-    return drawn.transpose(np.argsort(order))
-
-
-def _bernoulli_(t, p, generator: Generator | None) -> Tensor:
-    chances = [p] if isinstance(p, Core) and t.dtype.kind == 2 else []
-    return _fill(t, _coins(t, p, generator), "bernoulli", 1 if chances else 2, *chances)
-
-
-def _whole_range(kind) -> tuple[int, int]:
-    """The least and the largest whole number up to which all are of a dtype."""
-    if kind.kind == 1:
-        limits = np.iinfo(kind.dtype)
-        return int(limits.min), int(limits.max)
-    last = {"bool": 1, "float32": 2**24, "float64": 2**53}[kind.name]
-    return (-last if kind.kind else 0), last
-
-
-@named(".random_")
-def random_(t, a: Any = ..., b: Any = ..., *, generator: Generator | None = None) -> Tensor:
-    """Whole numbers below a bound, or from one to another, in place; without bounds all that the dtype has from 0."""
-    stream, (least, last) = _stream(generator), _whole_range(t.dtype)
-    if a is ... and t.dtype in (_dtypes.int64, _dtypes.int32):
-        word = stream.random64 if t.dtype is _dtypes.int64 else stream.random32
-        draw = lambda shape: np.reshape([word() & last for _ in range(t.numel())], shape)  # noqa: E731
-        return _fill(t, in_memory_order(t, draw), "random", 2)
-    low, high = (0, last + 1 if a is ... else a) if b is ... else (a, b)
-    low, high = number("random_", "from", low), number("random_", "to", high)
-    if not (least <= low and high <= last + 1):
-        raise RuntimeError(
-            f"random_: from and to must be in the range of {t.dtype}, {least} to {last + 1}; got {low} and {high}"
-        )
-    return _fill(
-        t, in_memory_order(t, lambda shape: random.randint(low, high, shape, rng=stream)), "random", 2
-    )
-
-
 _TABLE = {
-    "torch.seed": lambda: default_generator.seed(),
-    "torch.initial_seed": lambda: default_generator.initial_seed(),
-    "torch.get_rng_state": lambda: default_generator.get_state(),
-    "torch.set_rng_state": lambda new_state: default_generator.set_state(new_state),
     ".normal_": lambda t, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", 3, generator, mean, std),
     ".uniform_": lambda t, a=0.0, b=1.0, *, generator=None: _drawn(t, "uniform", 0, generator, a, b),
-    ".bernoulli_": lambda t, p=0.5, *, generator=None: _bernoulli_(t, p, generator),
-    ".exponential_": lambda t, lambd=1.0, *, generator=None: _drawn(t, "exponential", 0, generator, lambd),
     "multinomial": lambda input, num_samples, replacement=False, *, generator=None: wrap_array(
         random.multinomial(
             as_numbers(floating("multinomial", "input", input)),
             num_samples,
-            flag("multinomial", "replacement", replacement),
+            replacement,
             rng=_stream(generator),
         )
     ),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import inspect
 
+from ._arguments import kinds
+
 
 def constructor(text: str):
     """Make an ``__init__`` with the arguments of a text, which hands their values to ``self._configure`` by name.
 
-    Those of the Tensors that are made, ``device`` and ``dtype``, are handed over together, as ``kind``.
+    They are checked by their names (`_arguments`). Those of the Tensors that are made, ``device`` and ``dtype``, are
+    handed over together, as ``kind``.
     """
 
     signature = inspect.signature(eval(f"lambda self, /, {text}: None"))
+    checks = kinds(signature.parameters.values())
 
     def __init__(self, *args, **kwargs) -> None:  # noqa: N807
         try:
@@ -21,6 +25,9 @@ def constructor(text: str):
         given.apply_defaults()
         _, *values = given.arguments.items()
         named = dict(values)
+        for name, check in checks.items():
+            if named[name] is not None or signature.parameters[name].default is not None:
+                named[name] = check(type(self).__name__, name, named[name])
         if "dtype" in named:
             named["kind"] = {name: named.pop(name) for name in ("device", "dtype")}
         self._configure(**named)

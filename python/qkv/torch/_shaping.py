@@ -1,4 +1,4 @@
-"""Where numbers stand: views of every kind, joining, repeating.
+"""Where numbers stand: views of every kind, repeating.
 
 reshape: The same numbers under another shape; a view where strides allow it, else a copy.
 flatten: Axes ``start_dim`` to ``end_dim`` as one.
@@ -8,31 +8,26 @@ squeeze: Without the axes of size 1, or without one if its size is 1.
 stride: Steps in memory from one number to the next along each axis.
 is_contiguous: Whether the numbers stand one after the other in memory.
 contiguous: Itself, or a copy in memory of its own.
-view_as, reshape_as: The same numbers in the shape of another.
-ravel: All numbers on one axis.
-transpose, swapaxes, swapdims: Two axes exchanged.
-movedim, moveaxis: Axes moved to other places, the others keep their order.
+view_as: The same numbers in the shape of another.
+transpose, swapaxes: Two axes exchanged.
 unsqueeze: A new axis of size 1.
+ravel: All numbers on one axis.
 expand_as: Expanded to the shape of another.
 broadcast_to: Expanded to a shape.
 flip: Axes in reversed order.
 stack: Join Tensors of equal shape along a new axis.
-vstack: Join along the first axis; rows count as matrices with one.
-tile: The whole Tensor several times along each axis.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._errors import shown
-from ._arguments import integer
 from ._axes import along, axis_of
 from ._dtypes import dtype
 from ._elementwise import as_numbers
@@ -161,40 +156,14 @@ def expand(input, *size, implicit: bool = False):
     return _core.expanded(input, sizes(size))
 
 
-@named("torch.broadcast_tensors")
-def broadcast_tensors(*tensors) -> tuple[Tensor, ...]:
-    """All expanded to the shape that they have together."""
-    shape = np.broadcast_shapes(*(tuple(_core_shape(t)) for t in tensors))
-    return tuple(expand(t, shape) for t in tensors)
-
-
 @named(".unfold: Unfold")
 def unfold(input, dimension: int, size: int, step: int):
     """All windows of that size along an axis, as a new last axis."""
     axis = axis_of(dimension, len(input.shape), "unfold")
-    size, step = integer("unfold", "size", size), integer("unfold", "step", step)
     return _core.unfold(input if _core_shape(input) else Core.reshape(input, 1), axis, size, step)
 
 
-# Joining and repeating.
-
-
-def _check_list(name: str, tensors) -> None:
-    if not isinstance(tensors, (list, tuple)) or not all(isinstance(t, Core) for t in tensors):
-        raise TypeError(f"{name}: tensors must be a list of Tensors; got {shown(tensors)}")
-
-
-def _vstack(tensors) -> Tensor:
-    _check_list("vstack", tensors)
-    return cat([t if len(t.shape) > 1 else reshape(t, (1, -1)) for t in tensors], 0)  # type: ignore[no-any-return]
-
-
-@named("torch.hstack")
-def hstack(tensors) -> Tensor:
-    """Join along the second axis, rows along their only one."""
-    _check_list("hstack", tensors)
-    parts = [t if t.shape else reshape(t, 1) for t in tensors]
-    return cat(parts, 0 if len(parts[0].shape) < 2 else 1)
+# Repeating.
 
 
 @named("repeat_interleave")
@@ -213,15 +182,13 @@ def repeat_interleave(input, repeats, dim: int | None = None, *, output_size=Non
     return result
 
 
-@named(".repeat")
+@named(".repeat: Repeat")
 def repeat(input, *repeats):
-    """As `tile`, with a number for each axis at least."""
+    """The whole Tensor several times along each axis."""
     if len(counts := sizes(repeats)) < len(input.shape):
         raise RuntimeError(f"repeat: repeats must have at least {len(input.shape)} numbers; got {counts}")
-    return input.tile(*counts)
+    return np.tile(as_core(input), counts)
 
-
-_plain_axis = partial(integer, "transpose", "dim")
 
 _TABLE = {
     "permute: Permute": lambda input, *dims: Core.transpose(
@@ -230,21 +197,17 @@ _TABLE = {
     ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
     ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
     ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),
-    ".view_as .reshape_as": lambda input, other: reshape(input, other.shape),
-    "ravel": lambda input: reshape(input, (-1,)),
-    "transpose swapaxes swapdims: Transpose": lambda input, dim0, dim1: along(
+    ".view_as": lambda input, other: reshape(input, other.shape),
+    "transpose swapaxes: Transpose": lambda input, dim0, dim1: along(
         Core.swapaxes,
         input,
-        *((dim0, dim1) if dim0.__class__ is int is dim1.__class__ else map(_plain_axis, (dim0, dim1))),
-    ),
-    "movedim moveaxis: Permute": lambda input, source, destination: _core.moveaxis(
-        input, source, destination
+        dim0,
+        dim1,
     ),
     "unsqueeze: Unsqueeze": lambda input, dim: np.expand_dims(as_core(input), operator.index(dim)),
-    ".expand_as": lambda input, other: expand(input, other.shape),
+    "ravel": lambda input: reshape(input, (-1,)),
     "broadcast_to": lambda input, size: expand(input, size),
+    ".expand_as": lambda input, other: expand(input, other.shape),
     "flip: Flip": lambda input, *dims: along(lambda t: Core.copy(_core.flip(t, sizes(dims))), input),
-    "torch.vstack": _vstack,
-    "tile: Repeat": lambda input, *dims: np.tile(as_core(input), sizes(dims)),
 }
 define(_TABLE)

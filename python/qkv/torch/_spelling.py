@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from .._errors import shown
+from ._arguments import checked
 
 # Keywords that PyTorch takes for one argument, beside the name that a function gives it.
 _EVERYWHERE = {
@@ -19,9 +20,8 @@ _EVERYWHERE = {
     **dict.fromkeys(("a", "x", "x1"), "input"),
 }
 _OF = """
-mm, bmm: mat2=other | mv: vec=other | dot: tensor=other | addmm: mat1=a mat2=b | baddbmm: batch1=a batch2=b
-addmv: mat=a vec=b | swapaxes: axis0=dim0 axis1=dim1 | split: split_size=split_size_or_sections tensor=input
-copy_: other=src | result_type: tensor=tensor1 other=tensor2 | uniform_, random_: from=a to=b
+mm, bmm: mat2=other | mv: vec=other | dot: tensor=other | swapaxes: axis0=dim0 axis1=dim1
+split: split_size=split_size_or_sections tensor=input | copy_: other=src | uniform_: from=a to=b
 """
 
 
@@ -31,7 +31,7 @@ def _spellings(name: str) -> dict[str, str]:
     return _EVERYWHERE | dict(word.split("=") for word in words.split())  # type: ignore[misc]
 
 
-_TENSORS = {"input", "t", "x1", "x2", "A"}  # names of what is always a Tensor
+_TENSORS = {"input", "t"}  # names of what is always a Tensor
 # ValueErrors there, too, or of a function given
 _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 
@@ -39,11 +39,12 @@ _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 def told(
     name: str, f: Callable[..., Any], write: Callable[..., Any], finish: Any = None
 ) -> Callable[..., Any]:
-    """Give the function, and ``finish(result, first argument)`` of its result.
+    """Give the function with its arguments checked, and ``finish(result, first argument)`` of its result.
 
     What its arguments mean in other spellings, and the classes that errors have in PyTorch, are found when a call
     fails.
     """
+    f = checked(name, f)
 
     @functools.wraps(f)
     def call(*args, **options):

@@ -21,7 +21,7 @@ from .._numpy import tensors_in
 from . import _dtypes
 from ._dtypes import Size, dtype
 from ._node import Node
-from ._outside import lies_outside
+from ._outside import equal_of, lies_outside
 from ._printing import tensor_text
 from ._spelling import told
 
@@ -238,7 +238,8 @@ def refuse_attribute(where: str, name: str) -> NoReturn:
     """Say that qkv.torch lacks a name."""
     lacks = f"qkv.torch has no {name!r}; it holds what attention needs of PyTorch"
     outside = f"{name} lies outside qkv.torch, which holds attention and transformers"
-    raise AttributeError(f"{where}: {outside if lies_outside(name) else lacks} (docs/torch.md)")
+    words, equal = outside if lies_outside(name) else lacks, equal_of(name)
+    raise AttributeError(f"{where}: {words} (docs/torch.md)" + (f"; see {equal}" if equal else ""))
 
 
 def _leaf(result, kind: dtype | None, requires_grad: bool):

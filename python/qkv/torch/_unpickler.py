@@ -21,7 +21,7 @@ _NAMES = {
     "collections": "OrderedDict defaultdict",
     "builtins": "set frozenset dict list int float str bool bytes",
     "qkv.torch": "Tensor",
-    "qkv.torch.nn.parameter": "Parameter Buffer",
+    "qkv.torch.nn.parameter": "Parameter",
     "qkv.torch._dtypes": " ".join(["Size", *ALL]),  # earlier versions stored dtypes by their names
     "numpy": "ndarray dtype",
 }

@@ -7,6 +7,7 @@ and name. Only the dtype rules are PyTorch's own; they are here, once each.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from .. import _operations as table
 from .._errors import shown
 from .._operations import OPERATIONS, Operation
 from . import _dtypes
-from ._arguments import number
+from ._arguments import CHECKS, lines
 from ._axes import along, axes_of, axis_of
 from ._spelling import _in_torch, told
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, wrap
@@ -203,10 +204,11 @@ def _written(name: str, parameters: str, body: str, row: Operation, doc: str, **
         "word": name,
         "of_whole": row.whole,
     }
-    space |= {"label_of_axes": f"{row.gradient}Backward1"} | more
-    exec(f"def {name}({parameters}):{body}", space)  # the texts are those of this module
+    space |= {"label_of_axes": f"{row.gradient}Backward1", **CHECKS} | more
+    given = inspect.signature(eval(f"lambda {parameters}: None")).parameters.values()
+    exec(f"def {name}({parameters}):{lines(name, given)}{body}", space)  # the texts are those of this module
     function: Any = space[name]
-    function.__doc__, function.__module__ = doc, "qkv.torch"
+    function.__doc__, function.__module__, function.checked = doc, "qkv.torch", True
     return function
 
 
@@ -246,7 +248,6 @@ def _divided_down(a: Any, b: Any) -> Tensor:
 
 
 def _scaled(alpha: Any, x: Any, other: Any) -> Any:
-    alpha = number("add", "alpha", alpha)
     if isinstance(alpha, float) and _core.result_dtype(x, other).kind < 2:
         raise RuntimeError(f"alpha must be an integer because the operands are; got {alpha}")
     return FUNCTIONS["mul"](x, alpha)

@@ -42,8 +42,6 @@ print(torch.autograd.grad(f, (a, b), retain_graph=True), torch.autograd.grad(f, 
 print(slope.item(), second)
 print(torch.autograd.functional.jacobian(lambda t: t**2, torch.tensor([1.0, 2.0])))
 print(torch.autograd.functional.jacobian(lambda t: torch.softmax(t, 0), torch.tensor([1.0, 2.0, 0.5])))
-print(torch.autograd.functional.hessian(lambda t: (t**3).sum(), torch.tensor([1.0, 2.0])))
-print(torch.autograd.functional.vjp(lambda t: t * 2, torch.ones(2), torch.tensor([1.0, 3.0])))
 p = torch.ones(2, 2, requires_grad=True)
 loss = (p @ p).sum() + p[0].prod()
 loss.backward(retain_graph=True)

@@ -21,17 +21,13 @@ print(
     x.index_select(2, torch.tensor([3, 0])),
     x.gather(2, torch.tensor([[[0], [1], [2]], [[3], [2], [1]]])),
     x.select(1, 2),
-    x.narrow(2, 1, 2),
 )
 print(
-    torch.take_along_dim(x, torch.argmax(x, 2, keepdim=True), 2),
-    x.masked_select(x < 3),
     x.masked_fill(x > 3, -1),
 )
 print(
     torch.nonzero(torch.tensor([0, 3, 0, 4])),
     torch.nonzero(torch.eye(2), as_tuple=True),
-    torch.argwhere(torch.eye(2)),
 )
 print(
     torch.triu(torch.ones(3, 3)),
@@ -40,14 +36,9 @@ print(
     torch.full((2, 2), 5).tril(),
 )
 print(
-    torch.triu_indices(2, 3),
-    torch.tril_indices(3, 3),
-    torch.diag(torch.tensor([1.0, 2.0])),
-    torch.diag(torch.arange(9.0).view(3, 3)),
 )
 print(
     x.diagonal(0, 1, 2),
-    torch.arange(9.0).view(3, 3).trace(),
     x.flip(0)[0],
     torch.roll(torch.arange(5), 2),
     torch.arange(6).view(2, 3).roll(1, 1),
@@ -92,8 +83,6 @@ for y in (
     w.flip(1),
     w.roll(1),
     w.diagonal(),
-    torch.diag(w[0]),
-    w.masked_select(w > 1),
     w.repeat(2, 1),
     w.repeat_interleave(2, 0),
 ):

@@ -93,8 +93,6 @@ print(
         nn.Softmax(dim=-1),
         nn.GELU(),
         nn.ReLU(inplace=True),
-        nn.LeakyReLU(0.1),
-        nn.ELU(),
         nn.SiLU(),
         nn.Flatten(),
         nn.Identity(),

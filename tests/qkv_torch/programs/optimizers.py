@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn, optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, StepLR
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 
 def run(make, steps=4):
@@ -30,8 +30,6 @@ run(lambda n: optim.SGD(n.parameters(), lr=0.1, momentum=0.9, nesterov=True))
 run(lambda n: optim.Adam(n.parameters(), lr=0.05))
 run(lambda n: optim.Adam(n.parameters(), lr=0.05, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1))
 run(lambda n: optim.AdamW(n.parameters(), lr=0.05))
-run(lambda n: optim.RMSprop(n.parameters(), lr=0.01))
-run(lambda n: optim.Adagrad(n.parameters(), lr=0.1))
 net, optimizer = run(
     lambda n: optim.Adam(
         [{"params": n[0].parameters()}, {"params": n[2].parameters(), "lr": 0.5, "weight_decay": 0.01}],
@@ -98,21 +96,6 @@ rates(lambda o: s.MultiStepLR(o, [2, 5], gamma=0.1))
 rates(lambda o: s.ExponentialLR(o, 0.9))
 rates(lambda o: CosineAnnealingLR(o, T_max=5, eta_min=0.1))
 rates(lambda o: LambdaLR(o, lambda n: min((n + 1) ** -0.5, (n + 1) * 3**-1.5)))
-rates(lambda o: s.LinearLR(o, 0.25, total_iters=4))
-rates(lambda o: s.ConstantLR(o, 0.5, total_iters=3))
-rates(lambda o: s.PolynomialLR(o, 5, power=2.0))
-rates(lambda o: s.CosineAnnealingWarmRestarts(o, 3))
-rates(lambda o: s.MultiplicativeLR(o, lambda n: 0.95))
-rates(lambda o: s.OneCycleLR(o, max_lr=2.0, total_steps=9, cycle_momentum=False))
-rates(
-    lambda o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=3), s.ExponentialLR(o, 0.5)], milestones=[3])
-)
-plateau_of = optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
-plateau = s.ReduceLROnPlateau(plateau_of, patience=1, factor=0.5)
-for loss in (3.0, 2.0, 2.0, 2.0, 2.5, 1.0, 1.0, 1.0):
-    plateau.step(loss)
-    print(plateau_of.param_groups[0]["lr"], end=" ")
-print()
 
 
 class Squares(Dataset):
@@ -142,7 +125,6 @@ print(
     train.indices,
     test.indices,
     [y.item() for _, y in train],
-    len(ConcatDataset([train, test])),
     Subset(data, [4, 0])[0],
 )
 print(

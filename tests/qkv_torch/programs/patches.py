@@ -88,6 +88,6 @@ model.eval()
 with torch.inference_mode():
     preds = model(images)
     print((preds.argmax(dim=-1) == labels).float().mean(), preds[0])
-    similarity = F.cosine_similarity(model.pos_embedding[0, 1:, None], model.pos_embedding[0, None, 1:], dim=-1)
-    print(similarity)
+    places = F.normalize(model.pos_embedding[0, 1:], dim=-1)
+    print(places @ places.T)
 print(model.patches.proj.weight.grad.norm(), model.cls_token.grad[0, 0, :3])

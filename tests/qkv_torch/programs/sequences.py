@@ -23,7 +23,7 @@ out, (h, c) = lstm(x)
 print(out[-1], h[0], c[1], lstm(x, (h, c))[0][0])
 rnn = nn.RNN(3, 4)
 print(rnn(x)[1], nn.RNN(3, 4, nonlinearity="relu")(x)[0][2], nn.LSTM(3, 2, bidirectional=True)(x)[1][0])
-print(nn.GRUCell(3, 4)(x[0]), nn.LSTMCell(3, 2)(x[0])[1], nn.RNNCell(3, 2)(x[0, 0]))
+
 y = torch.randn(2, 5, 8)
 mha = nn.MultiheadAttention(8, 2, batch_first=True)
 out, weights = mha(y, y, y)

@@ -50,7 +50,6 @@ print(
 print(
     torch.arange(3).repeat_interleave(2),
     torch.repeat_interleave(torch.tensor([[1], [2]]), 2, dim=0),
-    torch.arange(4).view(2, 2).tile(2),
 )
 print(
     torch.cat([torch.zeros(1, 2), torch.ones(1, 2)], dim=0),
@@ -58,15 +57,12 @@ print(
     torch.stack([a[:2], a[2:4]], dim=1),
 )
 print(
-    torch.vstack([a[:2], a[:2]]),
-    torch.hstack([a[:2], a[:2]]),
     x.chunk(2, dim=2)[1].shape,
     [p.shape for p in x.split([1, 2], dim=1)],
 )
 print(
     [p.item() for p in torch.arange(3).unbind()],
     torch.arange(6).view(2, 3).swapaxes(0, 1),
-    x.movedim(0, -1).shape,
     x.size(-1),
 )
 v = x[0]

@@ -1,7 +1,8 @@
-"""Gradients: ``torch.autograd.grad``, ``Function``, ``functional``, ``gradcheck``."""
+"""Gradients: ``torch.autograd.grad``, ``Function``, ``functional``."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ... import _core
@@ -9,14 +10,11 @@ from .._grad_mode import enable_grad as enable_grad
 from .._grad_mode import inference_mode as inference_mode
 from .._grad_mode import no_grad as no_grad
 from .._grad_mode import set_grad_enabled as set_grad_enabled
-from .._tensor import Core, named, wrap
+from .._tensor import Core, named, refuse_attribute, wrap
 from . import function as function
 from . import functional as functional
 from .function import Function as Function
 from .functional import listed
-from .gradcheck import GradcheckError as GradcheckError
-from .gradcheck import gradcheck as gradcheck
-from .gradcheck import gradgradcheck as gradgradcheck
 
 
 @named(".backward")
@@ -40,12 +38,8 @@ def _backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=No
             x.grad = part if x.grad is None else x.grad + part
 
 
-def backward(
-    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
-) -> None:
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, *, inputs=None) -> None:
     """Call ``backward`` on several Tensors; what they share is kept for the next."""
-    if grad_variables is not None:
-        raise TypeError("backward: grad_variables must be None; its name is grad_tensors")
     given = listed(tensors)
     gradients = [None] * len(given) if grad_tensors is None else list(grad_tensors)
     for i, (t, gradient) in enumerate(zip(given, gradients, strict=True)):
@@ -97,5 +91,7 @@ def grad(
     return tuple(None if t is None else wrap(t, _core.history_name(t) or "MulBackward0") for t in found)
 
 
-_NAMES = "Function GradcheckError backward enable_grad function functional grad gradcheck gradgradcheck"
-__all__ = [*_NAMES.split(), "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["Function", "backward", "function", "functional", "grad"]
+
+
+__getattr__ = partial(refuse_attribute, "torch.autograd")

@@ -1,15 +1,15 @@
-"""Derivatives of functions: Jacobian, Hessian, products with vectors."""
+"""Derivatives of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ... import _core
 from .._creation import zeros
 from .._grad_mode import enable_grad
 from .._shaping import stack
-from .._tensor import Core, wrap
+from .._tensor import Core, refuse_attribute, wrap
 
 
 def listed(tensors) -> list[Any]:
@@ -48,19 +48,4 @@ def jacobian(func, inputs, create_graph: bool = False, strict: bool = False, vec
     return found if isinstance(y, tuple) else found[0]
 
 
-def hessian(func, inputs, create_graph: bool = False, strict: bool = False, vectorize: bool = False):
-    """All second derivatives of a function whose result is one number."""
-
-    def slope(*xs):
-        found = _core.grad(func(*xs), list(xs), None, True, True)
-        return wrap(found[0]) if isinstance(inputs, Core) else tuple(map(wrap, found))
-
-    return jacobian(slope, inputs, create_graph)
-
-
-def vjp(func: Callable[..., Any], inputs, v=None, create_graph: bool = False, strict: bool = False):
-    """The result of a function, and the product of a vector with its Jacobian."""
-    xs = _leaves(inputs)
-    y = func(*xs)
-    found = [wrap(part) for part in _core.grad(y, xs, v, create_graph, create_graph)]
-    return y if create_graph else y.detach(), found[0] if isinstance(inputs, Core) else tuple(found)
+__getattr__ = partial(refuse_attribute, "torch.autograd.functional")

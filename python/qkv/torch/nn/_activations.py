@@ -54,10 +54,10 @@ def of_function(name: str, function, *without: str, module: str = __name__) -> t
     return type(name, (_OfFunction,), members)
 
 
-_NAMES = """ReLU ReLU6 Tanh Sigmoid GELU SiLU Mish SELU LeakyReLU ELU Softplus LogSigmoid Hardtanh Softmax LogSoftmax
-Softmin GLU CosineSimilarity CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss KLDivLoss"""
+_NAMES = """ReLU Tanh Sigmoid GELU SiLU Softplus LogSigmoid Softmax LogSoftmax CrossEntropyLoss NLLLoss MSELoss L1Loss
+KLDivLoss"""
 _FUNCTIONS: dict[str, Any] = {name.replace("_", ""): f for name, f in vars(F).items()}
-_OWN = {name: ["weight"] for name in ("MSELoss", "L1Loss", "HuberLoss")}  # arguments of the function alone
+_OWN = {name: ["weight"] for name in ("MSELoss", "L1Loss")}  # arguments of the function alone
 for _name in _NAMES.split():
     _function = _FUNCTIONS.get(_name.lower()) or _FUNCTIONS[_name.lower().removesuffix("loss")]
     globals()[_name] = of_function(_name, _function, *_OWN.get(_name, ()))

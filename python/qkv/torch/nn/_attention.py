@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import operator
 
 from ... import _core
 from .. import _dtypes
+from .._arguments import tensor
 from .._creation import zeros
 from .._elementwise import cast
 from .._functions import where
@@ -23,7 +23,7 @@ def additive(mask, name: str, kind) -> Tensor | None:
     """A mask as numbers that are added to the scores: -inf where a boolean one is True."""
     if mask is None:
         return None
-    if mask.dtype is _dtypes.bool_:
+    if tensor("MultiheadAttention", name, mask).dtype is _dtypes.bool_:
         return where(mask, -math.inf, zeros(*mask.shape, dtype=kind))  # type: ignore[no-any-return]
     if mask.dtype.kind != 2:
         raise RuntimeError(
@@ -57,13 +57,13 @@ class MultiheadAttention(Module):
         super().__init__()
         if rest["add_bias_kv"] or rest["add_zero_attn"]:
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are not known to qkv.torch")
-        embed_dim, num_heads = operator.index(embed_dim), operator.index(num_heads)
-        if num_heads <= 0 or embed_dim <= 0 or embed_dim % num_heads:
+        self.kdim, self.vdim = (embed_dim if n is None else n for n in (rest["kdim"], rest["vdim"]))
+        if min(num_heads, embed_dim, self.kdim, self.vdim) <= 0 or embed_dim % num_heads:
             raise AssertionError(
-                f"embed_dim must be divisible by num_heads; got embed_dim = {embed_dim}, num_heads = {num_heads}"
+                "embed_dim must be divisible by num_heads, and kdim and vdim above 0; got embed_dim = "
+                f"{embed_dim}, num_heads = {num_heads}, kdim = {self.kdim}, vdim = {self.vdim}"
             )
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
-        self.kdim, self.vdim = rest["kdim"] or embed_dim, rest["vdim"] or embed_dim
         self.dropout, self.batch_first = dropout, batch_first
         self._qkv_same_embed_dim = together = self.kdim == embed_dim == self.vdim
         for name, width in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
@@ -171,7 +171,7 @@ class MultiheadAttention(Module):
     def _mask(self, attn_mask, padding, batch: int | None, length: int, keys: int, kind) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""
         items, scores = batch or 1, (length, keys)
-        many = attn_mask is not None and len(attn_mask.shape) == 3
+        many = len(getattr(attn_mask, "shape", ())) == 3
         first = (items * self.num_heads, *scores) if many else scores
         into = (items, self.num_heads, *scores) if many else scores
         mask = _shaped(attn_mask, "attn_mask", first, into, "(Lq, Lk) or (B * num_heads, Lq, Lk)", kind)

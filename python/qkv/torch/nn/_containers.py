@@ -158,10 +158,3 @@ class ModuleDict(_Named):
     """A dict of modules."""
 
     __init__ = constructor("modules=None")
-
-
-class ParameterDict(_Named):
-    """A dict of parameters."""
-
-    __init__ = constructor("parameters=None")
-    _of = "_parameters"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..._errors import shown
 from .._creation import empty
 from .._settings import constructor
 from .._tensor import Tensor
@@ -139,25 +138,6 @@ class LazyLinear(Lazy, Linear):
         super().__init__(0, out_features, bias, device, dtype)
 
 
-class Bilinear(Affine):
-    """``x1 weight[k] x2 + bias[k]``."""
-
-    __init__ = constructor("in1_features, in2_features, out_features, bias=True, device=None, dtype=None")
-    _shown = "in1_features in2_features out_features bias"
-
-    def _configure(self, bias: bool, kind, **sizes: int) -> None:
-        super()._configure(**sizes)
-        self._add_weights(self.out_features, self.in1_features, self.in2_features, bias=bias, **kind)
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        draw_evenly(self, self.in1_features)
-
-    def forward(self, input1, input2) -> Tensor:
-        """Two inputs to one output."""
-        return F.bilinear(input1, input2, self.weight, self.bias)
-
-
 class Embedding(Module):
     """A table of vectors, drawn from the normal distribution.
 
@@ -178,7 +158,7 @@ class Embedding(Module):
     def _configure(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, **rest) -> None:
         super()._configure(num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         F._check_embedding(rest["max_norm"], rest["scale_grad_by_freq"], rest["sparse"])
-        self.padding_idx = None if padding_idx is None else F.row_of_padding(padding_idx, num_embeddings)
+        self.padding_idx = None if padding_idx is None else F._row_of_padding(padding_idx, num_embeddings)
         given = rest["_weight"]
         table = empty(num_embeddings, embedding_dim, **rest["kind"]) if given is None else given
         if tuple(table.shape) != (num_embeddings, embedding_dim):
@@ -274,30 +254,3 @@ def flatten(input, start_dim: int = 1, end_dim: int = -1):
 
 
 Flatten = of_function("Flatten", flatten, module=__name__)
-
-
-class ZeroPad1d(Module):
-    """Zeros before and after the last axis."""
-
-    _shown = "=padding"
-
-    def __init__(self, padding) -> None:
-        pair = (padding, padding) if isinstance(padding, int) else tuple(padding)
-        if len(pair) != 2:
-            raise RuntimeError(f"ZeroPad1d: padding must be one number or two; got {shown(padding)}")
-        self._configure(padding=pair)
-
-    def forward(self, input) -> Tensor:
-        """``(..., L)`` to ``(..., before + L + after)``."""
-        return F.pad(input, self.padding)
-
-
-class Unflatten(Module):
-    """One axis as several."""
-
-    __init__ = constructor("dim, unflattened_size")
-    _shown = "dim unflattened_size"
-
-    def forward(self, input):
-        """More axes."""
-        return input.unflatten(self.dim, tuple(self.unflattened_size))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ... import _core
 from ..._errors import shown
-from .._arguments import flag, floating, integer, number, tensor
-from .._axes import axis_of
+from .._arguments import floating, tensor
 from .._dtypes import int64, uint8
 from .._elementwise import as_numbers, cast
 from .._reductions import mean
@@ -71,11 +68,10 @@ def cross_entropy(
     tensor(1.0986)
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    smoothing = number("cross_entropy", "label_smoothing", label_smoothing)
     if tensor("cross_entropy", "target", target).dtype.kind == 2:
-        return _soft_cross_entropy(input, target, weight, ignore_index, reduction, smoothing)
-    result = _by_class("cross_entropy", input, target, weight, ignore_index, reduction, smoothing)
-    if smoothing and result._op:
+        return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    result = _by_class("cross_entropy", input, target, weight, ignore_index, reduction, label_smoothing)
+    if label_smoothing and result._op:
         result._op = "AddBackward0"
     return result
 
@@ -100,7 +96,6 @@ def _check_scores(name: str, input, weight) -> None:
 def _by_class(name: str, input, target, weight, ignored, reduction: str, *smoothing) -> Tensor:
     """A loss of the core's, of classes on the second axis; PyTorch's mean over nothing is NaN, the core's is 0."""
     _check_scores(name, input, weight)
-    ignored = integer(name, "ignore_index", ignored)
     if (kind := tensor(name, "target", target).dtype) is not int64 and kind is not uint8:
         raise RuntimeError(f"{name}: target must hold numbers of classes as int64 or uint8; got {kind}")
     ids, shape, rank = as_numbers(target), _core_shape(target), len(_core_shape(input))
@@ -128,7 +123,7 @@ def _soft_cross_entropy(input, target, weight, ignored, reduction: str, smoothin
             "cross_entropy: target must hold numbers of classes as int64, or probabilities in the shape of input, "
             f"{shape}; got {_core_shape(target)} of {target.dtype}"
         )
-    if integer("cross_entropy", "ignore_index", ignored) >= 0:
+    if ignored >= 0:
         raise RuntimeError(
             f"cross_entropy: ignore_index must be below 0 because target holds probabilities; got {ignored}"
         )
@@ -196,30 +191,6 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
         raise RuntimeError("l1_loss: input and target must not be booleans because these have no differences")
     sizes = _core.abs(difference)
     return _weighted("l1_loss", sizes, input, weight, reduction, "", "AbsBackward0", share=True)
-
-
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0) -> Tensor:
-    """Quadratic up to ``beta``, then ``|input - target| - beta / 2``."""
-    beta = number("smooth_l1_loss", "beta", beta)
-    if beta < 0:
-        raise RuntimeError(f"smooth_l1_loss: beta must be at least 0; got {beta}")
-    reduction = reduction_of(reduction, size_average, reduce)
-    if beta == 0:
-        return l1_loss(input, target, reduction=reduction)
-    difference, _ = _difference("smooth_l1_loss", input, target)
-    loss = reduced(_core.huber_of(difference, beta), reduction, "smooth_l1_loss") / beta
-    return wrap(loss, "SmoothL1LossBackward0")
-
-
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None) -> Tensor:
-    """Quadratic up to ``delta``, then ``delta (|input - target| - delta / 2)``, times a weight for each."""
-    delta = number("huber_loss", "delta", delta)
-    kind = floating("huber_loss", "input", input).dtype
-    if isinstance(target, Core) and target.dtype is not kind:
-        target = cast(target, kind)
-    difference, _ = _difference("huber_loss", input, target)
-    loss = answer("huber_loss", _core.huber_of, difference, delta)
-    return _weighted("huber_loss", loss, input, weight, reduction, "HuberLossBackward0")
 
 
 # Losses of probabilities.
@@ -300,7 +271,7 @@ def binary_cross_entropy_with_logits(
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False) -> Tensor:
     """``target (log target - input)`` of log-probabilities; 0 where the target is 0."""
     floating("kl_div", "input", input), floating("kl_div", "target", target)
-    if flag("kl_div", "log_target", log_target):
+    if log_target:
         loss = _core.exp(target) * (target - input)
     else:
         loss = target * (_core.log(_core.where(target == 0, 1.0, target)) - input)
@@ -308,21 +279,3 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if reduction == "batchmean":
         return _sum(wrap(loss)) / max((*_core_shape(input), 1)[0], 1)  # type: ignore[no-any-return]
     return reduced(loss, reduction, "kl_div", "", "MulBackward0" if log_target else "SubBackward0")
-
-
-def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Cosine of the angle between vectors along an axis."""
-    name = "cosine_similarity"
-    shape = np.broadcast_shapes(
-        *(tuple(_core_shape(tensor(name, w, x))) for w, x in (("x1", x1), ("x2", x2)))
-    )
-    least, axis = number(name, "eps", eps), axis_of(dim, len(shape), name)
-    x1, x2, kind = _core.promoted(x1, x2)
-    if kind.kind < 2:
-        raise RuntimeError(f"{name}: x1 or x2 must hold floating numbers; got {kind}")
-    x1, x2 = (_core.expanded(x, shape) for x in (x1, x2))
-
-    def unit(x):
-        return Core.__truediv__(x, _core.clip(_core.vector_norm(x, 2.0, axis, True), least, None))
-
-    return wrap(Core.sum(Core.__mul__(unit(x1), unit(x2)), axis), "SumBackward1")

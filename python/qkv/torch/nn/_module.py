@@ -19,7 +19,7 @@ from .._elementwise import cast
 from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
 from ._registry import CoreModule, Entries, ModuleType
-from .parameter import Buffer, Parameter, UninitializedParameter, check_part, forget_gradients
+from .parameter import Parameter, UninitializedParameter, check_part, forget_gradients
 
 T = TypeVar("T", bound="Module")
 _PACKAGE = "qkv.torch."
@@ -130,10 +130,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     def __setattr__(self, name: str, value) -> None:
         if name in _options(type(self)) and not hasattr(self, name) and not _called_by_own_code():
             raise refusal(type(self).__name__, name, value)  # nothing would read it
-        if isinstance(value, Buffer):
-            self._register("buffer", name, value, value.persistent)
-        else:
-            CoreModule.__setattr__(self, name, value)
+        CoreModule.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "_parameters" not in state:

@@ -1,13 +1,12 @@
-"""Recurrent layers, time first unless ``batch_first``: RNN, LSTM, GRU and their cells."""
+"""Recurrent layers, time first unless ``batch_first``: RNN, LSTM, GRU."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import _core
 from ..._errors import shown
+from .._arguments import flag
 from .._creation import zeros
 from .._settings import constructor
 from .._shaping import cat, stack
@@ -29,34 +28,44 @@ def _each(state, f):
     return tuple(map(f, state)) if isinstance(state, tuple) else f(state)
 
 
-class _Rule(Module):
-    """The weights of gates, and how a layer goes through time."""
+class _Recurrent(Module):
+    """Layers one after the other, the weights of their gates, and how a layer goes through time."""
 
+    __init__ = constructor(f"input_size, hidden_size, num_layers=1, {_REST}")
+    _shown = "=input_size =hidden_size num_layers? bias? batch_first? dropout? bidirectional?"
     _gates = 1
     _pair = False  # whether the state is h and c
 
-    def _configure(self, **settings) -> None:
-        for name in ("hidden_size", "num_layers") if "num_layers" in settings else ():  # a cell may be empty
-            number = settings[name]
-            if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
-                raise TypeError(f"{name} should be of type int, got: {type(number).__name__}")
-            if number < 1:
+    def _configure(self, kind, **settings) -> None:
+        flag(type(self).__name__, "bias", settings["bias"])
+        for name in ("hidden_size", "num_layers"):
+            if settings[name] < 1:
                 raise ValueError(f"{name} must be greater than zero")
-        p = settings.get("dropout", 0.0)
-        if not isinstance(p, (int, float)) or isinstance(p, bool) or not 0 <= p <= 1:
+        if settings["dropout"] is True or not 0 <= settings["dropout"] <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed; "
-                f"got {shown(p)}"
+                f"got {settings['dropout']}"
             )
         super()._configure(**settings)
-
-    def _add_weights(self, end: str, width: int, **kind) -> None:
         rows = self._gates * self.hidden_size
-        add_parameter(self, f"weight_ih{end}", rows, width, **kind)
-        add_parameter(self, f"weight_hh{end}", rows, self.hidden_size, **kind)
-        for name in (f"bias_ih{end}", f"bias_hh{end}"):
-            if self.bias or not end:
-                add_parameter(self, name, rows, wanted=self.bias, **kind)
+        for layer in range(self.num_layers):
+            width = self.hidden_size * len(self._ends(0)) if layer else self.input_size
+            for end in self._ends(layer):
+                add_parameter(self, f"weight_ih{end}", rows, width, **kind)
+                add_parameter(self, f"weight_hh{end}", rows, self.hidden_size, **kind)
+                for name in (f"bias_ih{end}", f"bias_hh{end}") if self.bias else ():
+                    add_parameter(self, name, rows, **kind)
+        self.reset_parameters()
+
+    def _ends(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return list(self._parameters)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do on the CPU."""
 
     def _weights(self, end: str) -> list[Any]:
         return [getattr(self, f"{name}{end}", None) for name in _NAMES]
@@ -95,16 +104,15 @@ class _Rule(Module):
                 raise RuntimeError(f"{name}: hx must have the type of the input, {x.dtype}; got {part.dtype}")
         return parts if self._pair else hx
 
-    def _check_input(self, input, *ranks: int) -> None:
+    def _check_input(self, input) -> None:
         name = type(self).__name__
         if not isinstance(input, Tensor):
             raise TypeError(
                 f"{name}: input must be a Tensor; got {type(input).__name__}. Packed sequences are not known to "
                 "qkv.torch; qkv.nn.GRU takes valid_lens"
             )
-        if len(input.shape) not in ranks:
-            ways = " or ".join(f"{rank}D" for rank in ranks)
-            raise ValueError(f"{name}: Expected input to be {ways}, got {len(input.shape)}D instead")
+        if len(input.shape) not in (2, 3):
+            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {len(input.shape)}D instead")
         if (width := input.shape[-1]) != self.input_size:
             words = "input.size(-1) must be equal to input_size"
             raise RuntimeError(f"{words}. Expected {self.input_size}, got {width}")
@@ -121,39 +129,9 @@ class _Rule(Module):
     def _step(self, given, state, weights: list[Any]):
         raise NotImplementedError
 
-
-class _Layers(_Rule):
-    __init__ = constructor(f"input_size, hidden_size, num_layers=1, {_REST}")
-
-    _shown = "=input_size =hidden_size num_layers? bias? batch_first? dropout? bidirectional?"
-
-    def _configure(self, kind, **settings) -> None:
-        super()._configure(**settings)
-        for layer in range(self.num_layers):
-            width = self.hidden_size * len(self._ends(0)) if layer else self.input_size
-            for end in self._ends(layer):
-                self._add_weights(end, width, **kind)
-        self.reset_parameters()
-
-    def _ends(self, layer: int) -> list[str]:
-        return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
-
-    @property
-    def _flat_weights_names(self) -> list[str]:
-        return list(self._parameters)
-
-    @property
-    def all_weights(self) -> list[list[Any]]:
-        """The parameters of each layer."""
-        ends = [end for layer in range(self.num_layers) for end in self._ends(layer)]
-        return [[w for w in self._weights(end) if w is not None] for end in ends]
-
-    def flatten_parameters(self) -> None:
-        """Nothing to do on the CPU."""
-
     def forward(self, input, hx=None) -> tuple[Tensor, Any]:
         """``(T, B, input_size)`` and a state ``(layers, B, H)`` to outputs ``(T, B, H)`` and the last state."""
-        self._check_input(input, 2, 3)
+        self._check_input(input)
         batched, directions = len(input.shape) == 3, len(self._ends(0))
         if batched and self.batch_first:
             input = input.transpose(0, 1)
@@ -179,57 +157,7 @@ class _Layers(_Rule):
         return (x.transpose(0, 1) if self.batch_first else x), final
 
 
-class _Cell(_Rule):
-    __init__ = constructor("input_size, hidden_size, bias=True, device=None, dtype=None")
-
-    _shown = "=input_size =hidden_size bias?"
-
-    def _configure(self, kind, **settings) -> None:
-        super()._configure(**settings)
-        self._add_weights("", self.input_size, **kind)
-        self.reset_parameters()
-
-    def forward(self, input, hx=None):
-        """``(B, input_size)`` and a state ``(B, hidden_size)`` to the next state."""
-        self._check_input(input, 1, 2)
-        single = len(input.shape) == 1
-        hx = self._start(hx, (*input.shape[:-1], self.hidden_size), input)
-        if single:
-            input, hx = input.unsqueeze(0), _each(hx, lambda s: s.unsqueeze(0))
-        _, state = self._layer(input.unsqueeze(0), hx, self._checked_weights("", input))
-        return _each(state, lambda s: s.squeeze(0)) if single else state
-
-
-class _GRURule(_Rule):
-    _gates = 3
-
-    def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
-        outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, self.hidden_size, *weights)
-        outputs = Core.copy(Core.transpose(outputs, (1, 0, 2)))
-        return wrap(outputs, "StackBackward0"), wrap(last, "AddBackward0")
-
-
-class _LSTMRule(_Rule):
-    _gates, _pair = 4, True
-
-    def _step(self, given, state, weights: list[Any]):
-        h, c = _core.lstm_step(given, F.linear(state[0], weights[1], weights[3]), state[1])
-        return wrap(h, "MulBackward0"), wrap(c, "AddBackward0")
-
-
-class _RNNRule(_Rule):
-    def _configure(self, nonlinearity: str, **settings) -> None:
-        if nonlinearity not in ("tanh", "relu"):
-            name = type(self).__name__
-            raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu'; got {shown(nonlinearity)}")
-        super()._configure(nonlinearity=nonlinearity, **settings)
-
-    def _step(self, given, state, weights: list[Any]):
-        total = F.linear(state, weights[1], weights[3]) + wrap(given, "UnbindBackward0")
-        return F.tanh(total) if self.nonlinearity == "tanh" else F.relu(total)
-
-
-class GRU(_GRURule, _Layers):
+class GRU(_Recurrent):
     """Gated recurrent units.
 
     Examples
@@ -240,30 +168,35 @@ class GRU(_GRURule, _Layers):
     (torch.Size([7, 2, 5]), torch.Size([2, 2, 5]))
     """
 
+    _gates = 3
 
-class LSTM(_LSTMRule, _Layers):
+    def _layer(self, x, state, weights: list[Any]) -> tuple[Tensor, Any]:
+        outputs, last = _core.gru_layer(Core.transpose(x, (1, 0, 2)), state, self.hidden_size, *weights)
+        outputs = Core.copy(Core.transpose(outputs, (1, 0, 2)))
+        return wrap(outputs, "StackBackward0"), wrap(last, "AddBackward0")
+
+
+class LSTM(_Recurrent):
     """Long short-term memory."""
 
+    _gates, _pair = 4, True
 
-class RNN(_RNNRule, _Layers):
+    def _step(self, given, state, weights: list[Any]):
+        h, c = _core.lstm_step(given, F.linear(state[0], weights[1], weights[3]), state[1])
+        return wrap(h, "MulBackward0"), wrap(c, "AddBackward0")
+
+
+class RNN(_Recurrent):
     """Plain recurrence: ``tanh`` or ``relu`` of input plus state."""
 
     __init__ = constructor(f"input_size, hidden_size, num_layers=1, nonlinearity='tanh', {_REST}")
 
+    def _configure(self, nonlinearity: str, **settings) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            name = type(self).__name__
+            raise ValueError(f"{name}: nonlinearity must be 'tanh' or 'relu'; got {shown(nonlinearity)}")
+        super()._configure(nonlinearity=nonlinearity, **settings)
 
-class GRUCell(_GRURule, _Cell):
-    """One step of a `GRU`."""
-
-
-class LSTMCell(_LSTMRule, _Cell):
-    """One step of an `LSTM`."""
-
-
-class RNNCell(_RNNRule, _Cell):
-    """One step of an `RNN`."""
-
-    __init__ = constructor("input_size, hidden_size, bias=True, nonlinearity='tanh', device=None, dtype=None")
-
-    def extra_repr(self) -> str:
-        """The sizes, and the nonlinearity where it is not the default."""
-        return super().extra_repr() + ("" if self.nonlinearity == "tanh" else ", nonlinearity=relu")
+    def _step(self, given, state, weights: list[Any]):
+        total = F.linear(state, weights[1], weights[3]) + wrap(given, "UnbindBackward0")
+        return F.tanh(total) if self.nonlinearity == "tanh" else F.relu(total)

@@ -6,7 +6,7 @@ import copy
 import math
 from typing import Any
 
-from .._arguments import integer
+from ..._errors import shown
 from .._creation import full
 from .._settings import constructor
 from . import functional as F
@@ -15,6 +15,7 @@ from ._attention import MultiheadAttention
 from ._containers import ModuleList
 from ._layers import Dropout, LayerNorm, Linear
 from ._module import Module
+from ._registry import CoreModule
 
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
@@ -125,7 +126,9 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if not name.endswith("is_causal") or value}
 
 
-def _copies(layer: Module, count: int) -> ModuleList:
+def _copies(layer: Any, count: int) -> ModuleList:
+    if not isinstance(layer, CoreModule):
+        raise TypeError(f"layer must be a Module because copies of it are stacked; got {shown(layer)}")
     size = count * sum(p.numel() * p.itemsize for p in layer.parameters())
     if size > _MOST:
         raise MemoryError(f"num_layers: {count} copies of the layer need {size} bytes, which cannot be had")
@@ -137,7 +140,8 @@ class _Stack(Module):
 
     def _configure(self, num_layers: int, norm, encoder_layer=None, decoder_layer=None, **unused) -> None:
         super().__init__()
-        integer(type(self).__name__, "num_layers", num_layers, 1)
+        if num_layers < 1:
+            raise RuntimeError(f"{type(self).__name__}: num_layers must be at least 1; got {num_layers}")
         self.layers = _copies(decoder_layer if encoder_layer is None else encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 

@@ -13,10 +13,9 @@ from ... import _core
 from ..._errors import shown
 from ...attention import scaled_dot_product_attention as attend
 from .. import _dtypes
-from .._arguments import flag, integer, number
+from .._arguments import checked, integer
 from .._arguments import floating as floating_of
 from .._arguments import tensor as tensor_of
-from .._axes import axis_of
 from .._change import assign
 from .._creation import ones
 from .._elementwise import as_numbers, as_tensor, cast
@@ -29,14 +28,11 @@ from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attrib
 from ._losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_similarity,
     cross_entropy,
-    huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
     nll_loss,
-    smooth_l1_loss,
 )
 
 tanh = FUNCTIONS["tanh"]
@@ -59,11 +55,6 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> 
 def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
     """Logarithm of `softmax`."""
     return FUNCTIONS["log_softmax"](input, _usual(input) if dim is None else dim, dtype)  # type: ignore[no-any-return]
-
-
-def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None) -> Tensor:
-    """`softmax` of ``-x``."""
-    return softmax(-input, dim, dtype=dtype)
 
 
 def _usual(t) -> int:
@@ -90,27 +81,9 @@ def silu(input, inplace: bool = False) -> Tensor:
     return _finished(input, _core.silu(floats(input)), "SiluBackward0", inplace)
 
 
-def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """``x`` above 0, ``negative_slope x`` below."""
-    slope = number("leaky_relu", "negative_slope", negative_slope)
-    return _finished(input, _core.leaky_relu(floats(input), slope), "LeakyReluBackward0", inplace)
-
-
-def elu(input, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` above 0, ``alpha (e^x - 1)`` below."""
-    return _finished(input, _core.elu(floats(input), number("elu", "alpha", alpha)), "EluBackward0", inplace)
-
-
-def selu(input, inplace: bool = False) -> Tensor:
-    """`elu`, scaled so that mean 0 and variance 1 stay."""
-    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return _finished(input, _core.elu(floats(input), alpha) * scale, "EluBackward0", inplace)
-
-
 def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``log(1 + e^(beta x)) / beta``; x itself where ``beta x`` is above the threshold."""
-    x, beta = floats(input), number("softplus", "beta", beta)
-    threshold = number("softplus", "threshold", threshold)
+    x = floats(input)
     if x.dtype is _dtypes.float32 and beta > 0 and threshold >= 20:  # it is x up to rounding there
         return wrap(_core.softplus(x, beta), "SoftplusBackward0")
     above = Core.__gt__(Core.__mul__(Core.detach(x), beta), threshold)
@@ -120,39 +93,6 @@ def softplus(input, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 def logsigmoid(input) -> Tensor:
     """Logarithm of the sigmoid."""
     return wrap(Core.__neg__(_core.softplus(Core.__neg__(floats(input)), 1.0)), "LogSigmoidBackward0")
-
-
-def mish(input, inplace: bool = False) -> Tensor:
-    """``x tanh(softplus(x))``."""
-    x = floats(input)
-    return _finished(input, x * _core.tanh(softplus(x)), "MishBackward0", inplace)
-
-
-def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """``x`` within bounds."""
-    x = floats(input)
-    min_val, max_val = number("hardtanh", "min_val", min_val), number("hardtanh", "max_val", max_val)
-    if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val must not be above max_val; got {min_val} and {max_val}")
-    numbers = Core.detach(x)
-    result = _core.clip(numbers, min_val, max_val)
-    if x.requires_grad:  # the slope at the bounds is 0
-        result = _core.where((numbers > min_val) & (numbers < max_val), x, result)
-    return _finished(input, result, "HardtanhBackward0", inplace)
-
-
-def relu6(input, inplace: bool = False) -> Tensor:
-    """``x`` from 0 to 6."""
-    return hardtanh(input, 0.0, 6.0, inplace)
-
-
-def glu(input, dim: int = -1) -> Tensor:
-    """One half times the sigmoid of the other."""
-    axis = axis_of(dim, len(input.shape), "glu")
-    if not input.shape or input.shape[axis] % 2:
-        raise RuntimeError(f"glu: axis {axis} must have an even size; got shape {tuple(input.shape)}")
-    a, b = input.chunk(2, axis)
-    return wrap(a * _core.sigmoid(b), "GluBackward0")
 
 
 # Layers.
@@ -173,20 +113,7 @@ def linear(input, weight, bias=None) -> Tensor:
     return wrap(y if bias is None else Core.__add__(y, bias), label)
 
 
-def bilinear(input1, input2, weight, bias=None) -> Tensor:
-    """``x1 weight[k] x2 + bias`` for each k."""
-    given = {"input1": input1, "input2": input2, "weight": weight, **({} if bias is None else {"bias": bias})}
-    a, b, w, *rest = (_core_shape(tensor_of("bilinear", name, t)) for name, t in given.items())
-    if len(w) != 3 or not a or a[:-1] != b[:-1] or (a[-1], b[-1]) != w[1:] or rest not in ([], [w[:1]]):
-        raise RuntimeError(
-            "bilinear: input1 (..., I), input2 (..., J), weight (K, I, J) and bias (K,) must belong together; got "
-            + ", ".join(str(_core_shape(t)) for t in given.values())
-        )
-    y = FUNCTIONS["einsum"]("...i,kij,...j->...k", input1, weight, input2)
-    return y if bias is None else y + bias  # type: ignore[no-any-return]
-
-
-def row_of_padding(padding_idx, rows: int) -> int:
+def _row_of_padding(padding_idx, rows: int) -> int:
     """The number of a row, counted from the front."""
     index = integer("embedding", "padding_idx", padding_idx)
     if not -rows <= index < rows:
@@ -222,13 +149,12 @@ def embedding(
     if ids.dtype.kind != "i":
         raise RuntimeError(f"embedding: input must hold numbers of rows as integers; got {input.dtype}")
     shape = _core_shape(floating_of("embedding", "weight", weight))
-    row = None if padding_idx is None else row_of_padding(padding_idx, shape[0] if shape else 0)
+    row = None if padding_idx is None else _row_of_padding(padding_idx, shape[0] if shape else 0)
     return wrap(answer("embedding", _core.embedding, weight, ids, row), "EmbeddingBackward0")
 
 
 def one_hot(tensor, num_classes: int = -1) -> Tensor:
     """1 at the number given, 0 elsewhere."""
-    num_classes = integer("one_hot", "num_classes", num_classes)
     if (kind := as_tensor(tensor).dtype).kind != 1:
         raise RuntimeError(f"one_hot: tensor must hold whole numbers; got {kind}")
     if num_classes == -1 and not tensor.numel():
@@ -256,8 +182,8 @@ def _check_probability(p: float) -> None:
 
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with probability p, the rest divided by ``1 - p``: PyTorch's mask, in the order of memory."""
-    _check_probability(p := number("dropout", "p", p))
-    if not flag("dropout", "training", training) or p == 0:
+    _check_probability(p)
+    if not training or p == 0:
         return tensor_of("dropout", "input", input)  # type: ignore[no-any-return]
     floating_of("dropout", "input", input)
     if (order := memory_order(input)) is None:
@@ -271,9 +197,9 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
 named("torch.dropout")(lambda input, p=0.5, train=True: dropout(input, p, train))
 
 
-def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12) -> Tensor:
+def normalize(input, p: Any = 2.0, dim=1, eps: Any = 1e-12) -> Tensor:
     """Divided by the norm along an axis."""
-    return input / norm(input, p, dim, True).clamp_min(eps).expand_as(input)
+    return input / norm(input, p, dim, True).clamp(min=eps).expand_as(input)
 
 
 def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -287,7 +213,7 @@ def pad(input, pad: Sequence[Any], mode: str = "constant", value: float | None =
     sizes = [n + a + b for n, (a, b) in zip(shape, widths, strict=True)]
     if min(sizes, default=0) < 0:
         raise RuntimeError(f"pad: pad must not cut off more than there is of {shape}; got {tuple(given)}")
-    x, filled = input, cast(0.0 if value is None else number("pad", "value", value), input.dtype)
+    x, filled = input, cast(0.0 if value is None else value, input.dtype)
     if min(given, default=0) < 0:
         x = input[
             tuple(
@@ -313,7 +239,6 @@ def scaled_dot_product_attention(
     """
     given = {"query": query, "key": key, "value": value}
     inputs = tuple(tensor_of("scaled_dot_product_attention", name, x) for name, x in given.items())
-    scale = None if scale is None else number("scaled_dot_product_attention", "scale", scale)
     rank = len(query.shape)
     batch = 1 if enable_gqa and rank == 4 else -2  # axes that all have
     leads = {(len(x.shape), *x.shape[:batch]) for x in inputs}
@@ -381,3 +306,4 @@ __all__ = sorted(
     for name, value in globals().items()
     if callable(value) and str(value.__module__).startswith("qkv.torch.nn") and not name.startswith("_")
 )
+globals().update({name: checked(name, globals()[name]) for name in __all__})

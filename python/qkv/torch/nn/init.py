@@ -104,12 +104,6 @@ def ones_(tensor) -> Tensor:
     return constant_(tensor, 1.0)
 
 
-@no_grad()
-def eye_(tensor) -> Tensor:
-    """1 on the diagonal, 0 elsewhere."""
-    return tensor.copy_(Tensor(np.eye(*tensor.shape)))
-
-
 def _evenly(tensor, std: float, generator: Generator | None) -> Tensor:
     """Uniform numbers with mean 0 and a standard deviation."""
     return uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
@@ -158,11 +152,6 @@ def orthogonal_(tensor, gain: float = 1, generator: Generator | None = None) -> 
     with np.errstate(over="ignore"):
         values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
     return tensor.copy_(wrap_array(values))
-
-
-# Old names, with a warning in PyTorch.
-xavier_uniform, xavier_normal, uniform, normal = xavier_uniform_, xavier_normal_, uniform_, normal_
-constant = constant_
 
 
 __getattr__ = partial(refuse_attribute, "torch.nn.init")

@@ -60,16 +60,6 @@ class UninitializedParameter(Parameter):
         return memo[id(self)]
 
 
-class Buffer(Tensor):
-    """A Tensor that a module keeps but does not learn."""
-
-    def __new__(cls, data=None, *, persistent: bool = True):
-        result = _core.instance_of(cls, (empty(0) if data is None else data).detach())
-        result._kind = getattr(data, "_kind", None)
-        result.persistent = persistent
-        return result
-
-
 def check_part(what: str, name, value, kind: type) -> None:
     """Refuse what cannot be a part of a module: a name that state dicts could not tell apart, another kind of thing."""
     if not isinstance(name, str):

@@ -6,9 +6,9 @@ from functools import partial
 
 from .._tensor import refuse_attribute
 from . import lr_scheduler
-from ._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from ._optimizers import SGD, Adam, AdamW, Optimizer
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
 
 
 __getattr__ = partial(refuse_attribute, "torch.optim")

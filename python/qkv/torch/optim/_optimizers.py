@@ -1,4 +1,4 @@
-"""Optimizers: the core's, with PyTorch's groups, states and text, and two out of operations on Tensors."""
+"""Optimizers: the core's, with PyTorch's groups, states and text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from ... import _core
 from ..._errors import shown
-from .._creation import full
 from .._grad_mode import enable_grad, no_grad
 from .._settings import constructor, undefined
 from .._tensor import Core, Tensor, wrap, wrap_array
@@ -129,12 +128,14 @@ class Optimizer:
 
 
 # Settings of PyTorch's that must keep these values; "foreach" and "fused" choose how it computes, not what.
-_REFUSED = {"maximize", "capturable", "differentiable", "dampening", "amsgrad", "centered"}
-_AT_LEAST_0 = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay", "initial_accumulator_value")
+_REFUSED = {"maximize", "capturable", "differentiable", "dampening", "amsgrad"}
+_AT_LEAST_0 = ("lr", "eps", "weight_decay", "momentum")
 
 
 class _Rule(Optimizer):
-    """An optimizer of PyTorch's: a constructor, and how one step changes a parameter."""
+    """An optimizer of PyTorch's: a constructor, and steps that the core takes."""
+
+    _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
 
     def _configure(self, params, **defaults) -> None:
         super().__init__(params, defaults)
@@ -176,55 +177,6 @@ class _Rule(Optimizer):
         return loss
 
     def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
-        for p in members:
-            self.state[p]["step"] += 1
-            g = p.grad + group["weight_decay"] * p if group["weight_decay"] else p.grad
-            self._update(p, g, self.state[p], group)
-
-
-def _kept(state: dict[str, Any], name: str, p, value: float = 0.0):
-    """What an optimizer remembers of a parameter: numbers in its shape, at first all the same."""
-    if name not in state:
-        state[name] = full(p.shape, value, dtype=p.dtype)
-    return state[name]
-
-
-class RMSprop(_Rule):
-    """Steps by the gradient over the root of the running average of its square."""
-
-    __init__ = constructor(
-        "params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, "
-        "capturable=False, foreach=None, maximize=False, differentiable=False"
-    )
-
-    def _update(self, p, g, state: dict[str, Any], group: dict[str, Any]) -> None:
-        square = _kept(state, "square_avg", p).mul_(group["alpha"]).addcmul_(g, g, value=1 - group["alpha"])
-        step = g / square.sqrt().add_(group["eps"])
-        if group["momentum"]:
-            step = _kept(state, "momentum_buffer", p).mul_(group["momentum"]).add_(step)
-        p.add_(step, alpha=-group["lr"])
-
-
-class Adagrad(_Rule):
-    """Steps by the gradient over the root of the sum of its squares."""
-
-    __init__ = constructor(
-        "params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, "
-        "foreach=None, *, maximize=False, differentiable=False, fused=None"
-    )
-
-    def _update(self, p, g, state: dict[str, Any], group: dict[str, Any]) -> None:
-        total = _kept(state, "sum", p, group["initial_accumulator_value"]).addcmul_(g, g, value=1)
-        lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
-        p.addcdiv_(g, total.sqrt().add_(group["eps"]), value=-lr)
-
-
-class _OfCore(_Rule):
-    """Steps that the core takes."""
-
-    _names: tuple[str, ...]  # of the arrays that it remembers for each parameter
-
-    def _step_group(self, members: list[Any], group: dict[str, Any]) -> None:
         steps, states = _core.StepGroup(members), [self.state[p] for p in members]
         absent = [None] * (2 - len(self._names))
         steps.set_states([(int(s.get("step", 0)), *map(s.get, self._names), *absent) for s in states])
@@ -240,7 +192,7 @@ class _OfCore(_Rule):
                 state["step"] += 1
 
 
-class SGD(_OfCore):
+class SGD(_Rule):
     """Gradient descent, with momentum.
 
     Examples
@@ -267,7 +219,7 @@ _ADAM = (
 )
 
 
-class Adam(_OfCore):
+class Adam(_Rule):
     """Adam: steps by running averages of the gradient and of its square."""
 
     _names = ("exp_avg", "exp_avg_sq")

@@ -5,21 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from .._tensor import refuse_attribute
-from ._cycles import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
-from ._cycles import OneCycleLR as OneCycleLR
-from ._schedules import ConstantLR as ConstantLR
 from ._schedules import CosineAnnealingLR as CosineAnnealingLR
 from ._schedules import ExponentialLR as ExponentialLR
 from ._schedules import LambdaLR as LambdaLR
-from ._schedules import LinearLR as LinearLR
 from ._schedules import LRScheduler as LRScheduler
-from ._schedules import MultiplicativeLR as MultiplicativeLR
 from ._schedules import MultiStepLR as MultiStepLR
-from ._schedules import PolynomialLR as PolynomialLR
 from ._schedules import StepLR as StepLR
-from ._several_schedules import ChainedScheduler as ChainedScheduler
-from ._several_schedules import ReduceLROnPlateau as ReduceLROnPlateau
-from ._several_schedules import SequentialLR as SequentialLR
 
 _LRScheduler = LRScheduler
 

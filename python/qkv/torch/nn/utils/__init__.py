@@ -1,18 +1,16 @@
-"""``torch.nn.utils``: clipping of gradients, parameters as one vector, padding."""
+"""``torch.nn.utils``: clipping of gradients, padding."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from .... import _core
 from ... import _dtypes
-from ..._shaping import cat
-from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array
+from ..._tensor import Tensor, refuse_attribute, wrap_array
 from . import rnn
 
 
@@ -40,28 +38,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return wrap_array(total, learned[0].dtype if learned else _dtypes.get_default_dtype())
 
 
-def clip_grad_value_(parameters, clip_value: float, foreach=None) -> None:
-    """Keep each number of each gradient from ``-clip_value`` to ``clip_value``."""
-    for p in [parameters] if isinstance(parameters, Tensor) else parameters:
-        if p.grad is not None:
-            p.grad.clamp_(-clip_value, clip_value)
-
-
-def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
-    """All numbers of all parameters on one axis."""
-    return cat([p.reshape(-1) for p in parameters])
-
-
-def vector_to_parameters(vec, parameters: Iterable[Any]) -> None:
-    """Write the numbers of a vector into parameters, one after the other."""
-    at = 0
-    for p in parameters:
-        count = p.numel()
-        p.data.copy_(wrap(vec.detach())[at : at + count].reshape(p.shape))
-        at += count
-
-
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "rnn", "vector_to_parameters"]
+__all__ = ["clip_grad_norm_", "rnn"]
 
 
 __getattr__ = partial(refuse_attribute, "torch.nn.utils")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, islice
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...._errors import shown
-from ..._arguments import flag
 from ..._creation import tensor
 from ..._random import Generator, default_generator, randint, random_number, randperm
 from ..._settings import constructor, undefined
@@ -43,15 +42,6 @@ class Dataset(_Of):
 
     __getitem__ = undefined("__getitem__")
 
-    def __add__(self, other) -> ConcatDataset:
-        return ConcatDataset([self, other])
-
-
-class IterableDataset(Dataset):
-    """Base of data sets that are only gone through: a subclass defines ``__iter__``."""
-
-    __iter__ = undefined("__iter__")
-
 
 class TensorDataset(Dataset):
     """Rows of Tensors of equal length."""
@@ -80,22 +70,6 @@ class Subset(Dataset):
 
     def __len__(self) -> int:
         return len(self.indices)
-
-
-class ConcatDataset(Dataset):
-    """Data sets one after the other."""
-
-    def __init__(self, datasets: Iterable[Any]) -> None:
-        self.datasets = list(datasets)
-        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))
-
-    def __len__(self) -> int:
-        return self.cumulative_sizes[-1]
-
-    def __getitem__(self, index: int):
-        at = index + len(self) if index < 0 else index
-        which = int(np.searchsorted(self.cumulative_sizes, at, side="right"))
-        return self.datasets[which][at - ([0, *self.cumulative_sizes][which])]
 
 
 def random_split(dataset, lengths: Sequence[Any], generator: Generator | None = None) -> list[Subset]:
@@ -140,9 +114,11 @@ class SequentialSampler(Sampler):
 class RandomSampler(Sampler):
     """In random order; a stream of its own is seeded by a number of the common one."""
 
-    def __init__(self, data_source, replacement=False, num_samples=None, generator=None) -> None:
+    __init__ = constructor("data_source, replacement=False, num_samples=None, generator=None")
+
+    def _configure(self, data_source, replacement, num_samples, generator) -> None:
         super().__init__(data_source)
-        self.replacement, self.generator = flag("RandomSampler", "replacement", replacement), generator
+        self.replacement, self.generator = replacement, generator
         self.num_samples = _count("num_samples", len(data_source) if num_samples is None else num_samples)
 
     def __len__(self) -> int:
@@ -161,24 +137,15 @@ class RandomSampler(Sampler):
         return drawn.tolist()  # type: ignore[no-any-return]
 
 
-class SubsetRandomSampler(Sampler):
-    """Some entries in random order."""
-
-    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
-        super().__init__(indices)
-        self.indices, self.generator = indices, generator
-
-    def __iter__(self) -> Iterator[int]:
-        return (self.indices[i] for i in randperm(len(self.indices), generator=self.generator).tolist())
-
-
 class BatchSampler(Sampler):
     """Lists of ``batch_size`` entries."""
 
-    def __init__(self, sampler, batch_size: int, drop_last: bool) -> None:
+    __init__ = constructor("sampler, batch_size, drop_last")
+
+    def _configure(self, sampler, batch_size, drop_last) -> None:
         super().__init__(sampler)
         self.sampler, self.batch_size = sampler, _count("batch_size", batch_size)
-        self.drop_last = flag("BatchSampler", "drop_last", drop_last)
+        self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
         rest = iter(self.sampler)
@@ -240,15 +207,13 @@ class DataLoader(_Of):
     def _configure(self: Any, **given) -> None:
         self._check(**given)
         vars(self).update(given)
-        self._iterable = isinstance(self.dataset, IterableDataset)
-        if self.sampler is None and not self._iterable:
+        if self.sampler is None:
             shuffled = partial(RandomSampler, generator=self.generator)
             self.sampler = (shuffled if self.shuffle else SequentialSampler)(self.dataset)
         if self.batch_sampler is not None:
             self.batch_size = None
         elif self.batch_size is not None:
-            entries = self.dataset if self._iterable else self.sampler
-            self.batch_sampler = BatchSampler(entries, self.batch_size, self.drop_last)
+            self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
         batched = self.batch_size is not None or self.batch_sampler is not None
         self.collate_fn = self.collate_fn or (default_collate if batched else lambda entry: entry)
 
@@ -264,13 +229,6 @@ class DataLoader(_Of):
             f"worker_init_fn must be None {here}": num_workers and rest["worker_init_fn"] is not None,
             f"batch_size=None {two} drop_last": rest["batch_size"] is None and rest["drop_last"],
         }
-        if isinstance(rest["dataset"], IterableDataset):
-            given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
-            refused |= {
-                f"{name} must not be given because an IterableDataset has an order of its own": value
-                not in (None, False)
-                for name, value in given.items()
-            }
         for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
             refused[f"{name} option needs num_workers > 0"] = rest[name] and not num_workers
         if wrong := [text for text, is_wrong in refused.items() if is_wrong]:
@@ -281,17 +239,13 @@ class DataLoader(_Of):
         return self._batches()
 
     def _batches(self: Any) -> Iterator[Any]:
-        if self._iterable:
-            entries: Any = self.dataset if self.batch_sampler is None else self.batch_sampler
-        elif self.batch_sampler is None:
-            entries = (self.dataset[i] for i in self.sampler)
+        if self.batch_sampler is None:
+            entries: Any = (self.dataset[i] for i in self.sampler)
         else:
             entries = ([self.dataset[i] for i in indices] for indices in self.batch_sampler)
         yield from map(self.collate_fn, entries)
 
     def __len__(self: Any) -> int:
-        if self._iterable:
-            raise TypeError("an IterableDataset has no length")
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 

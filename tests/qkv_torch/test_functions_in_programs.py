@@ -1,16 +1,14 @@
-"""``autograd.Function`` in programs: in modules, under ``gradcheck``, and what it keeps."""
+"""``autograd.Function`` in programs: in modules, and what it keeps."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 
-import pytest
-
 import qkv.torch
 
 from .both import same
-from .test_autograd_function import exponential, leaf, linear
+from .test_autograd_function import leaf
 
 
 def test_a_function_in_a_module_trains():
@@ -72,39 +70,3 @@ def test_nothing_is_kept_that_nobody_holds():
         assert freed[1]() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("check", ["gradcheck", "gradgradcheck"])
-def test_gradcheck(check):
-    def wrong(torch):
-        class Wrong(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x**3
-
-            @staticmethod
-            def backward(ctx, dy):
-                (x,) = ctx.saved_tensors
-                return 2.9 * x**2 * dy if check == "gradcheck" else 3 * x.detach() ** 2 * dy
-
-        return Wrong.apply
-
-    def program(torch):
-        run = getattr(torch.autograd, check)
-        x, w = leaf(torch, [0.3, 0.5], [0.7, -0.2]), leaf(torch, [1.0, 2.0])
-        known = leaf(torch).detach()
-        with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
-            run(wrong(torch), (x,))
-        with pytest.raises(ValueError, match="require gradient"):
-            run(exponential(torch), (known,))
-        return [
-            run(exponential(torch), x),
-            run(linear(torch), (x, w)),
-            run(lambda a, b, c: (a * b, (a.tanh() @ b.t()) * c, a.argmax()), (x, w, 2.0)),
-            run(torch.nn.functional.softmax, (x, -1)) if check == "gradcheck" else None,
-            run(wrong(torch), (x,), raise_exception=False),
-            run(wrong(torch), (x,), rtol=10.0),
-        ]
-
-    assert same(program)[4] is False
