@@ -62,6 +62,7 @@ METHODS = {
     "clamp_": "x.clone(), -1.0, 1.0",
     "scatter_": "x.clone(), 1, places, y",
     "index_add_": "x.clone(), 0, rows, y",
+    "index_fill_": "x.clone(), 0, rows, 2.0",
     "normal_": "x.clone(), 0.0, 1.0",
     "uniform_": "x.clone(), 0.0, 1.0",
     "type_as": "x, y",

@@ -64,9 +64,10 @@ ON_PURPOSE: dict[str, list[tuple[str, str, str, str]]] = {
         ("answered", "logsumexp", "1", "empty"),
     ],
     "an index without numbers has any dtype": [
-        ("answered", r"index_select", "2", "nothing"),
+        ("answered", r"\.?(index_fill_?|index_select)", "1|2", "nothing"),
         ("refused", r"\.?(gather|scatter_?|scatter_add)", "1|2", "nothing"),
     ],
+    "it has no effect in PyTorch either": [("answered", r"\.?scatter_?", "reduce", "none")],
     "it would compute what nobody means": [
         ("refused", r"(F\.|nn\.)(cross_entropy|CrossEntropyLoss)", "label_smoothing", "negative"),
         ("refused", r"(F\.|nn\.)(layer_?norm|rms_?norm)", ".*", "negative"),
@@ -80,6 +81,7 @@ ON_PURPOSE: dict[str, list[tuple[str, str, str, str]]] = {
         ("refused", "split", "1|2", "number|ones|true"),
         ("refused", r"F\.normalize", "1", "number"),
         ("refused", "meshgrid", "indexing", "none"),
+        ("refused", r"\.?index_fill_?", "1|2", "below"),
     ],
     "kernels that are not strides are refused": [
         ("refused|answered", r"nn\.Conv2d", "2|3", "large|list|fraction|true")

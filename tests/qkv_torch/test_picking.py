@@ -93,6 +93,7 @@ def test_places():
         both(lambda m, x, i, d: m.index_select(x, d, i), a, entries, axis)
         both(lambda m, x, i, v, d: m.scatter_add(x, d, i, v), a, index, values, axis)
         both(lambda m, x, i, v, d: m.index_add(x, d, i, v), a, entries, rows, axis)
+        both(lambda m, x, i, d: m.index_fill(x, d, i, 1), a, entries, axis)
         both(lambda m, x, i, d: m.scatter(x, d, i, 1), a, index, axis)
 
 
@@ -186,5 +187,6 @@ def test_a_view_of_a_result_follows_it_once_it_requires_a_gradient(f):
 
 def test_the_last_axis_of_a_tensor_without_axes():
     t, first = qkv.torch.tensor(3.0), qkv.torch.tensor([0])
+    assert t.index_fill(-1, first, 0.5).item() == 0.5
     assert t.index_add(-1, first, qkv.torch.tensor([2.0])).item() == 5
     assert t.index_select(-1, first).item() == t.gather(-1, first).item() == 3

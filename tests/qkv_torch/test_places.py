@@ -104,6 +104,7 @@ def test_places_of_an_axis_are_those_of_pytorch(shape, axis):
         whole = module.tensor(RNG.standard_normal(1)) * 0 + t.index_select(axis, module.tensor([0, 0, 0]))
         ys += [
             t.index_add(axis, i.reshape(-1)[:3], whole, alpha=3),
+            t.index_fill(axis, i.reshape(-1)[:3], 1.5),
         ]
         loss = sum((y * y).sum() for y in ys) + picked.sum()
         loss.backward()

@@ -18,7 +18,7 @@ from ._tensor import Tensor, define, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
 floor ceil round clamp clip lerp logical_not bitwise_and bitwise_or bitwise_xor bitwise_not masked_fill scatter
-scatter_add index_add triu tril"""
+scatter_add index_add index_fill triu tril"""
 
 
 def _define(name: str):

@@ -5,6 +5,7 @@ unbind: The entries of an axis.
 diagonal: The diagonal of two axes, as the last axis.
 gather: ``t[i, index[i, j], ...]``: along an axis, the entries whose numbers are given.
 index_select: Entries of an axis by number.
+index_fill: A copy in which the entries of an axis by number are one number.
 scatter_add: A copy in which the entries of ``src`` are added at ``t[i, index[i, j], ...]``.
 """
 
@@ -171,7 +172,7 @@ def _placed(name: str, t, dim, index, *values) -> Tensor:
         if not number and (kind := as_tensor(value).dtype) is not t.dtype:
             raise RuntimeError(f"{name}: the values must have the Tensor's dtype {t.dtype}; got {kind}")
         value = cast(value, t.dtype)
-        if entries:
+        if entries and name != "index_fill":
             _check_source(name, t, axis, index, value)
         if not entries and not number and _core_shape(value) != given:
             found = _core_shape(value)
@@ -208,9 +209,16 @@ def _whole_numbers(index, operation: str):
 
 
 @named("scatter")
-def scatter(input, dim: int, index, src=None, *, value=None) -> Tensor:
-    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``."""
-    return _placed("scatter", input, dim, index, src if src is not None else value)
+def scatter(input, dim: int, index, src=None, *, value=None, reduce: str | None = None) -> Tensor:
+    """A copy in which ``t[i, index[i, j], ...]`` are the entries of ``src``, or ``value``; reduce="add" adds them."""
+    if reduce not in (None, "add"):
+        raise RuntimeError(f"scatter: reduce must be 'add' or None; got {shown(reduce)}")
+    given = src if src is not None else value
+    if reduce is None:
+        return _placed("scatter", input, dim, index, given)
+    number = not isinstance(given, Core)
+    values = cast(given, input.dtype).expand(index.shape) if number else given
+    return renamed(_placed("scatter_add", input, dim, index, values), f"ScatterBackward{int(number)}")
 
 
 @named("index_add")
@@ -263,6 +271,9 @@ _TABLE = {
     "index_select": lambda input, dim, index: _placed("index_select", input, dim, index),
     "diagonal: Diagonal": lambda input, offset=0, dim1=0, dim2=1: Core.diagonal(input, offset, dim1, dim2),
     "scatter_add": lambda input, dim, index, src: _placed("scatter_add", input, dim, index, src),
+    "index_fill": lambda input, dim, index, value: _placed(
+        "index_fill", input, dim, index, _one_number("index_fill", value, input.dtype)
+    ),
 }
 define(_TABLE)
 gather = FUNCTIONS["gather"]
