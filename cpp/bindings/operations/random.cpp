@@ -121,8 +121,6 @@ void bind_random(Functions& m) {
              without_gil([&] { self.manual_seed(number); });
              return self;
            })
-      .def("random32", "The next 32 random bits as an integer (one word of the engine).",
-           [](Generator& self) { return without_gil([&] { return self.random(); }); })
       .def("random64", "The next 64 random bits as an integer (two words of the engine, the first is the high half).",
            [](Generator& self) { return without_gil([&] { return self.random64(); }); })
       .def("get_state", "Everything that decides the future of the stream, a uint32 array of shape (628,).",
