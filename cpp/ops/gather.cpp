@@ -38,33 +38,38 @@ class Places {
     const I wrap = wrap_;
     const Index stride = step_;
     bool wrong = false;
+    I last = 0;  // of those that are wrong
     const auto place = [&](I given) {
       const auto at = static_cast<std::uint64_t>(given < 0 ? given + wrap : given);
       if (at < size) [[likely]]
         return static_cast<Index>(at);
       wrong = true;
+      last = given;
       return Index{0};
     };
     if (step == 1 && stride == 1)
       for (Index i = 0; i < n; ++i) pick(i, place(index[i]));
     else
       for (Index i = 0; i < n; ++i) pick(i, place(index[i * step]) * stride);
-    if (wrong) wrong_.store(true, std::memory_order_relaxed);
+    if (!wrong) return;
+    bad_.store(last, std::memory_order_relaxed);
+    wrong_.store(true, std::memory_order_release);
   }
   void check() const {
-    if (wrong_.load(std::memory_order_relaxed)) fail();
+    if (wrong_.load(std::memory_order_acquire)) fail();
   }
 
  private:
   [[noreturn]] void fail() const {
     const Array numbers = packed(index_);
-    const I* first = numbers.data<I>();
-    const I* bad = std::find_if(first, first + numbers.numel(), [&](I i) { return i >= size_ || i < -wrap_; });
+    const I *first = numbers.data<I>(), *end = first + numbers.numel();
+    const I* found = std::find_if(first, end, [&](I i) { return i >= size_ || i < -wrap_; });
+    const I bad = found != end ? *found : bad_.load(std::memory_order_relaxed);  // another thread has mended it since
     if (lookup_.from_end)
       fail_value(lookup_.operation, ": ", lookup_.argument, " must be from ", -wrap_, " to ", size_ - 1,
-                 " because so many numbers stand on axis ", axis_, "; got ", *bad);
+                 " because so many numbers stand on axis ", axis_, "; got ", bad);
     throw std::out_of_range(
-        text(lookup_.operation, ": ", lookup_.argument, " must be from 0 to ", size_ - 1, "; got ", *bad));
+        text(lookup_.operation, ": ", lookup_.argument, " must be from 0 to ", size_ - 1, "; got ", bad));
   }
 
   const Lookup lookup_;
@@ -73,6 +78,7 @@ class Places {
   Strides strides_;
   Index step_ = 0;
   std::atomic<bool> wrong_{false};
+  std::atomic<I> bad_{0};
 };
 
 void check_index(const Lookup& lookup, const Array& index, const Shape& x, Index axis) {

@@ -26,8 +26,9 @@ void check_integers(const char* op, const std::int64_t* x, Index n) {
   for (Index i = 0; i < n; ++i) all |= static_cast<std::uint64_t>(x[i]) + half;
   if (all >> 32 == 0) return;
   const auto fits = [](std::int64_t v) { return -half <= v && v < half; };
-  fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ",
-             *std::find_if_not(x, x + n, fits));
+  const std::int64_t* bad = std::find_if_not(x, x + n, fits);
+  if (bad != x + n)  // another thread may have mended it since
+    fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ", *bad);
 }
 
 // Integers or conditions as the kernels read them.
