@@ -150,7 +150,7 @@ def gradients() -> None:
 
 def steps() -> None:
     """Optimizers change nothing."""
-    from qkv._optimizers import Optimizer
+    from qkv.optim.optimizers import Optimizer
 
     wrap(Optimizer, "step", lambda function: lambda self, *args: None)
 

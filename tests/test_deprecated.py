@@ -16,7 +16,9 @@ def old(x: int, *, more: int = 0) -> int:
 
 
 def test_it_warns_at_the_callers_line_and_computes():
-    with pytest.warns(DeprecationWarning, match=r"^old: write new\(x\); this name ends with qkv 1\.3$") as seen:
+    with pytest.warns(
+        DeprecationWarning, match=r"^old: write new\(x\); this name ends with qkv 1\.3$"
+    ) as seen:
         assert old(2, more=3) == 5
     assert seen[0].filename == __file__
     assert seen[0].lineno == inspect.currentframe().f_lineno - 2

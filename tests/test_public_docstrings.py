@@ -9,8 +9,8 @@ import pytest
 from sweep import sweep
 
 import qkv
-from qkv._names import public_names
 from qkv._operations import OPERATIONS
+from qkv._words.names import public_names
 
 THINGS = {
     f"{path}.{name}": getattr(importlib.import_module(path), name)

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv import _idioms, losses, masks, models, nn, optim
+from qkv import losses, masks, models, nn, optim
 from qkv._public import public_modules
+from qkv._words import idioms as _idioms
 
 T = qkv.tensor(np.ones((2, 3, 4), "float32"))
 
 
 def test_functions_stay_what_they_were():
     assert qkv.softmax.__name__ == "softmax"
-    assert qkv.softmax.__module__ == "qkv.softmax"
+    assert qkv.softmax.__module__ == "qkv.functions.normalizers"
     assert qkv.softmax.__doc__ == inspect.unwrap(qkv.softmax).__doc__
     assert "x / temperature" in qkv.softmax.__doc__.splitlines()[0]
     assert pickle.loads(pickle.dumps(qkv.softmax)) is qkv.softmax

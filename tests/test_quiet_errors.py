@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import qkv
-from qkv._names import public_names
+from qkv._words.names import public_names
 
 PYTHON = Path(qkv.__file__).parent
 
@@ -53,7 +53,7 @@ def test_the_text_of_a_typing_error_imports_no_module_of_names(name):
         f"try: {name}\n"
         f"except AttributeError as error: print(str(error))\n"
         f"new = {{m for m in sys.modules if m.startswith('qkv')}} - before[0]\n"
-        f"assert new <= {{'qkv._idioms', 'qkv._method_idioms', 'qkv._names'}}, new\n"
+        f"assert new <= {{'qkv._words.idioms', 'qkv._words.method_idioms', 'qkv._words.names'}}, new\n"
         f"assert len(sys.modules) - len(before[0]) < 25, set(sys.modules) - before[0]\n"
         f"assert (sys.exit, sys.excepthook) == before[1:]\n"
     )

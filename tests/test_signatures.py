@@ -19,7 +19,7 @@ from test_typing import CLASSES, LAYERS, STUB, functions
 import qkv
 from qkv import _core, nn
 from qkv._public import of_core
-from qkv.attention import ImageOptions, SplitOptions
+from qkv.functions.attention import ImageOptions, SplitOptions
 
 MODULES = [
     qkv,

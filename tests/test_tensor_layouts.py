@@ -158,7 +158,7 @@ def test_other_names_say_which_is_ours(name):
 
 
 def test_what_other_names_say_works():
-    from qkv._idioms import METHODS
+    from qkv._words.idioms import METHODS
 
     scope = {"qkv": qkv, "np": np}
     for name, text in METHODS.items():

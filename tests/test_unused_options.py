@@ -10,7 +10,7 @@ import pytest
 
 import qkv
 from qkv import look, models, nn, plot
-from qkv._names import public_names
+from qkv._words.names import public_names
 
 PYTHON = Path(qkv.__file__).parent
 PUBLIC = {name for names in public_names().values() for name in names}

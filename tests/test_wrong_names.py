@@ -14,8 +14,10 @@ from sweep import sweep
 from test_signatures import PUBLIC
 
 import qkv
-from qkv import _errors, _idioms, losses, masks, nn, optim
+from qkv import losses, masks, nn, optim
 from qkv._public import public_modules
+from qkv._words import errors as _errors
+from qkv._words import idioms as _idioms
 
 X = np.ones((2, 3, 4), "float32")
 T = qkv.tensor(X)

@@ -45,23 +45,29 @@ except ImportError as error:
     ) from error
 
 from . import _callbacks as _callbacks
-from . import (
-    elementwise,
-    interop,
-    joining,
-    nn,
-    products,
-    random,
-    reductions,
-    sorting,
-)
+from . import interop, nn, random
 from ._core import Tensor
 from ._public import publish as _publish
-from .activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
-from .additive import additive_attention
-from .attention import scaled_dot_product_attention
-from .attention_image import attention_image
-from .config import (
+from .functions import elementwise, joining, products, reductions, sorting
+from .functions.activation import elu, gelu, leaky_relu, relu, sigmoid, silu, softplus, tanh
+from .functions.additive import additive_attention
+from .functions.attention import scaled_dot_product_attention
+from .functions.elementwise import *  # noqa: F403
+from .functions.gradients import grad, jacobian, no_grad, tensor
+from .functions.image import attention_image
+from .functions.joining import *  # noqa: F403
+from .functions.linear import linear_attention
+from .functions.normalizers import entmax, log_softmax, masked_softmax, softmax, softmax_jacobian, sparsemax
+from .functions.positions import (
+    alibi_slopes,
+    apply_rotary,
+    relative_rotation,
+    rotary_tables,
+    sinusoidal_positions,
+)
+from .functions.products import *  # noqa: F403
+from .functions.reductions import *  # noqa: F403
+from .functions.settings import (
     cached_bytes,
     config,
     empty_cache,
@@ -71,18 +77,10 @@ from .config import (
     set_num_threads,
     show_config,
 )
-from .elementwise import *  # noqa: F403
-from .gradients import grad, jacobian, no_grad, tensor
-from .joining import *  # noqa: F403
+from .functions.sorting import *  # noqa: F403
 from .kernel_pooling import NadarayaWatson, kernel_attention, kernel_values
-from .linear_attention import linear_attention
 from .nn.record import no_attention_record
-from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
-from .products import *  # noqa: F403
 from .random import Generator, bernoulli, manual_seed, normal, rand, randint, randn, randperm, uniform
-from .reductions import *  # noqa: F403
-from .softmax import entmax, log_softmax, masked_softmax, softmax, softmax_jacobian, sparsemax
-from .sorting import *  # noqa: F403
 
 __version__: str = _core.config()["version"]
 

@@ -11,7 +11,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from . import _core, _errors
+from . import _core
+from ._words import errors as _errors
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
@@ -55,11 +56,11 @@ _core.register_callbacks(
     no_dtype=_errors.no_dtype,
     shown=_errors.shown,
     unknown_attribute=_errors.unknown_attribute,
-    tensor_repr=_later("._format", "tensor_repr"),
-    options_of=_later("._layer_options", "options_of"),
-    check_assignment=_later("._layer_options", "check_assignment"),
-    module_repr=_later("._format", "module_repr"),
-    module_html=_later("._html", "module_html"),
+    tensor_repr=_later("._display.format", "tensor_repr"),
+    options_of=_later(".nn.options", "options_of"),
+    check_assignment=_later(".nn.options", "check_assignment"),
+    module_repr=_later("._display.format", "module_repr"),
+    module_html=_later("._display.html", "module_html"),
     einsum=_later("._numpy.products", "einsum"),
     places=_later("._numpy.places", "places"),
     numpy_tables=_numpy_tables,

@@ -2,7 +2,7 @@
 its result, and inputs to try it at.
 
 The docstrings of qkv's functions, NumPy's functions of Tensors (`_numpy`), what formulas know (`_formulas.operations`),
-hints of errors (`_method_idioms`), functions and methods of `qkv.torch` (`torch._views`), their signatures, and the
+hints of errors (`_words`), functions and methods of `qkv.torch` (`torch._views`), their signatures, and the
 table of gradients that the tests check are views of this table. It imports nothing but the core.
 """
 

@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from . import _core
-from ._errors import plain, refusal, unknown_name
+from ._words.errors import plain, refusal, unknown_name
 
 
 def publish(module: str, submodules: Iterable[str] = (), *, own_classes: bool = False) -> None:
@@ -154,7 +154,7 @@ def _explain_methods(cls: type) -> None:
 
 def _elsewhere(module: str, name: str) -> str | None:
     """Find a public name in the other modules of qkv, however it is spelled."""
-    from ._names import public_names  # only errors need them
+    from ._words.names import public_names  # only errors need them
 
     for path, names in public_names().items():
         for known in names if path != module else ():
@@ -165,6 +165,6 @@ def _elsewhere(module: str, name: str) -> str | None:
 
 def public_modules() -> list[str]:
     """Import all public modules but the imitation of PyTorch, and give their names."""
-    from ._names import public_names
+    from ._words.names import public_names
 
     return [importlib.import_module(path).__name__ for path in public_names()]

@@ -183,7 +183,7 @@ def _look(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from .config import show_config
+    from .functions.settings import show_config
 
     show_config()
     return 0

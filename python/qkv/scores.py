@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import integer_of, shown
 from ._formulas import array_of, fixed, is_array
 from ._public import publish
+from ._words.errors import integer_of, shown
 
 __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
 

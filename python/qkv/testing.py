@@ -158,7 +158,7 @@ def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> N
     >>> check_gradient(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 5)))
     >>> check_gradient(qkv.nn.Linear(3, 5), np.ones((2, 3)))
     """
-    from .gradients import no_grad, tensor
+    from .functions.gradients import no_grad, tensor
     from .nn import Module
 
     module = copy.deepcopy(f).to("float64") if isinstance(f, Module) else None

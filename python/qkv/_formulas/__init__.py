@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from .errors import name_of
 from .evaluation import at_pairs, check_integers, evaluate
 from .graph import Graph

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, sorting
+from .. import _core
 from .._core import Tensor
+from ..functions import sorting
 from . import UnsupportedError, plain, products, tensors_in
 from . import moving as moving  # registers its own
 from . import norms as norms

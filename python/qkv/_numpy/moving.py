@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from .._errors import integer_of
+from ..functions.cutting import axis_of, cut, pieces
 from . import UnsupportedError, plain
 from .table import any_dtype, only
 from .table import register as _register
@@ -24,18 +22,6 @@ _ALL = slice(None)
 def along(axis: int, ndim: int, part: Any) -> tuple[Any, ...]:
     """Give the index that takes `part` of one axis."""
     return (_ALL,) * axis_of(axis, ndim) + (part,)
-
-
-def axis_of(axis: Any, ndim: int) -> int:
-    """Count an axis from the first."""
-    if type(axis) is int and 0 <= axis < ndim:
-        return axis
-    number = operator.index(axis)
-    if not -ndim <= number < ndim:
-        raise ValueError(
-            f"axis must be from {-ndim} to {ndim - 1} because the array has {ndim} axes; got {number}"
-        )
-    return number % ndim
 
 
 @any_dtype("reshape")
@@ -117,44 +103,21 @@ for _ndim, _place in _PLACES.items():
 # --- pieces
 
 
-def pieces(a: Any, places: Sequence[Any], axis: int) -> list[Any]:
-    """Cut before each of these places of an axis."""
-    before, edges = (_ALL,) * axis, [0, *places, a.shape[axis]]
-    parts = [(*before, slice(first, last)) for first, last in pairwise(edges)]
-    return [a[part] for part in parts]
-
-
-def split(operation: str, a: Any, sections: Any, axis: Any, even: bool) -> list[Any]:
-    """Cut into so many pieces, equal ones where `even`, or before these places."""
-    axis = axis_of(axis, a.ndim)
-    if isinstance(sections, (list, tuple)) or np.ndim(sections) > 0:
-        return pieces(a, [integer_of(operation, "indices_or_sections", place) for place in sections], axis)
-    size, count = a.shape[axis], integer_of(operation, "indices_or_sections", sections)
-    if count < 1:
-        raise ValueError(f"{operation}: the number of sections must be at least 1; got {count}")
-    share, rest = divmod(size, count)
-    if even and rest:
-        raise ValueError(
-            f"{operation}: the sections must be equal because their number is given; got {count} sections of {size}"
-        )
-    return pieces(a, [i * share + min(i, rest) for i in range(1, count)], axis)
-
-
 @any_dtype("split")
 def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return split("split", ary, indices_or_sections, axis, True)
+    return cut("split", ary, indices_or_sections, axis, True)
 
 
 @any_dtype("array_split")
 def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return split("array_split", ary, indices_or_sections, axis, False)
+    return cut("array_split", ary, indices_or_sections, axis, False)
 
 
 def _split_along(name: str, least: int, axis: Callable[[int], int]) -> None:
     def implementation(ary: Any, indices_or_sections: Any) -> Any:
         if ary.ndim < least:
             raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
-        return split(name, ary, indices_or_sections, axis(ary.ndim), True)
+        return cut(name, ary, indices_or_sections, axis(ary.ndim), True)
 
     any_dtype(name)(implementation)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from .._errors import shown
+from .._words.errors import shown
 from . import UnsupportedError
 
 Labels = list[Any]

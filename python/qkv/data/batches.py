@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import count_of, integer_of, shown
+from .._words.errors import count_of, integer_of, shown
 from .ragged import Ragged, as_array, check_filling, is_array, is_number, numbers
 
 

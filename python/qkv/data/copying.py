@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._errors import count_of
+from .._words.errors import count_of
 
 
 def copy_pairs(

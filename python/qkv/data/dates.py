@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import count_of, integer_of, needs, shown
+from .._words.errors import count_of, integer_of, needs, shown
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "tr", "ru", "ja")
 FORMATS = ("short", "medium", "long", "full")

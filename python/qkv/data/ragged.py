@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import integer_of, shown
+from .._words.errors import integer_of, shown
 
 
 def is_array(x: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import count_of, shown
+from .._words.errors import count_of, shown
 from .dates import babel
 from .templates import ADJECTIVES, NAMES, NUMBERS, PAIRS, PLACES, TAGGED, TAGS, TOPICS
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._errors import integer_of, needs
+from .._words.errors import integer_of, needs
 
 
 def topics() -> list[str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .._errors import integer_of, shown, unknown_attribute
+from .._words.errors import integer_of, shown, unknown_attribute
 from .ragged import as_array, is_array
 
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..gradients import no_grad
+from ..functions.gradients import no_grad
 from .agreed import agreed
 from .formulas import captured, moved
 from .positions import Stretch

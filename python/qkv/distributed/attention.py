@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._errors import shown
-from ..attention import SplitOptions, scaled_dot_product_attention, with_options
+from .._words.errors import shown
+from ..functions.attention import SplitOptions, scaled_dot_product_attention, with_options
 from ..scores import alibi
 from .arguments import Arguments
 from .communicator import check, own

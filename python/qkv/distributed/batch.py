@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import shown
+from .._words.errors import shown
 
 SAMPLE = 20  # a digest is of so many bytes at most, as a power of two
 

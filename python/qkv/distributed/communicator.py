@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._errors import shown
+from .._words.errors import shown
 from .agreed import agreed
 from .launch import check_launcher
 from .waiting import wait, watch

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._formulas import captured_tensors, of_part
 from .._formulas.errors import name_of
-from .._grad_mode import GradMode
-from ..gradients import no_grad
+from ..functions.grad_mode import GradMode
+from ..functions.gradients import no_grad
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import integer_of, shown
+from .._words.errors import integer_of, shown
 from .communicator import check
 
 

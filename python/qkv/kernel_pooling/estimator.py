@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import shown
-from .._grad_mode import refuse_gradients
+from .._words.errors import shown
+from ..functions.grad_mode import refuse_gradients
 from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
 from .inputs import ADVICE, check_feature_names, feature_names, floats, not_fitted, points, weights

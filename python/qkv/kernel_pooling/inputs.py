@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._grad_mode import refuse_gradients
+from ..functions.grad_mode import refuse_gradients
 
 NAME = "NadarayaWatson"
 ADVICE = "use qkv.kernel_attention, or detach() it"

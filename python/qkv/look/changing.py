@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from .._errors import closest, shown
-from ..elementwise import where
+from .._words.errors import closest, shown
+from ..functions.elementwise import where
 from .names import Names, Part
 
 

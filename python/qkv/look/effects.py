@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._core import Tensor
-from .._errors import integer_of, shown
-from ..gradients import grad, no_grad
+from .._words.errors import integer_of, shown
+from ..functions.gradients import grad, no_grad
 from .changing import change, without_heads
 from .names import Names, layer_of
 from .recording import Recording, by_heads, record

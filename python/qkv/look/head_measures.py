@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from .recording import Recording, record
 
 _SEPARATORS = frozenset(["[SEP]", "</s>", "<|endoftext|>", ".", ",", ";", ":", "!", "?"])

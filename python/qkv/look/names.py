@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import closest, shown
+from .._words.errors import closest, shown
 
 #: The words of an attention, in the order in which they are listed; any module has the first and the last.
 WORDS = ("input", "queries", "keys", "values", "scores", "weights", "heads", "output")

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import models
 from .._atomic import write_file
-from ..gradients import no_grad
+from ..functions.gradients import no_grad
 from ..models.generation.steps import first_id, positions_of
 from ..plot import head_view, layer_view
 from ..plot.views.measures_table import MeasuresTable

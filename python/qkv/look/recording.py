@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._errors import closest
 from .._numpy import without_history
-from ..attention_image import picture
+from .._words.errors import closest
+from ..functions.image import picture
 from .names import Names, Part
 
 

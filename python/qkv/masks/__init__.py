@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from .._errors import integer_of, shown
 from .._public import publish
+from .._words.errors import integer_of, shown
 
 __all__ = ["attention", "causal", "formulas", "lengths", "padding", "window"]
 

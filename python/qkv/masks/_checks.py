@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._errors import count_of, shown
 from .._formulas import array_of
+from .._words.errors import count_of, shown
 
 
 def check(operation: str, least: int, **numbers: Any) -> None:

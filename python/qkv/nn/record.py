@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _core
-from .._grad_mode import Switch
+from ..functions.grad_mode import Switch
 
 
 class no_attention_record(Switch):

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core import Generator, as_numpy, default_generator
-from .._errors import real, shown
-from .._grad_mode import refuse_gradients
+from .._words.errors import real, shown
+from ..functions.grad_mode import refuse_gradients
 
 DEFAULT: Generator = default_generator()
 _FLOATS: dict[Any, str] = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}

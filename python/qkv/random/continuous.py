@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from .._core import Generator
-from .._grad_mode import refuse_gradients
+from ..functions.grad_mode import refuse_gradients
 from .arguments import float_name, generator_of, shape_of, unpacked
 
 

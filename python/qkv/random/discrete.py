@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core import Generator
-from .._errors import count_of, integer_of
-from .._grad_mode import refuse_gradients
+from .._words.errors import count_of, integer_of
+from ..functions.grad_mode import refuse_gradients
 from .arguments import float_name, floats, generator_of, shape_of
 
 

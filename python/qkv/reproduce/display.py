@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-from .._html import element, in_notebook, page_of
+from .._display.html import element, in_notebook, page_of
 from . import figures
 
 MIME = "application/vnd.qkv.check+json"

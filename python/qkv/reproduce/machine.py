@@ -2,7 +2,7 @@
 
 import platform
 
-from ..config import config, processor
+from ..functions.settings import config, processor
 from .execute import version
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import counted
+from .._words.errors import counted
 from . import arrays
 from .checks import ID
 from .compare import record

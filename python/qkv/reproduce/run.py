@@ -124,7 +124,7 @@ def _name(result: results.Result) -> str:
 
 
 def _run_all(paths: Sequence[Path], timeout: float) -> list[results.Result]:
-    from ..config import config
+    from ..functions.settings import config
 
     notebooks = [(path, execute.read(path)) for path in paths]
     cells = sum(cell.cell_type == "code" for _, notebook in notebooks for cell in notebook.cells)

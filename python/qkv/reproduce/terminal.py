@@ -3,7 +3,7 @@
 import sys
 from typing import Any, TextIO
 
-from .._errors import counted
+from .._words.errors import counted
 from .display import found
 from .registry import documents
 from .report import Report, tally

@@ -24,7 +24,7 @@ import math as _math
 from types import SimpleNamespace as _Namespace
 
 from .._formulas.operations import add_own as _add_own
-from ..config import get_num_threads, set_num_threads  # noqa: F401
+from ..functions.settings import get_num_threads, set_num_threads  # noqa: F401
 from ..interop import tell_einops as _tell_einops
 from . import (  # noqa: F401  # each defines functions of this module
     _conversion,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import real, shown
+from .._words.errors import real, shown
 
 Core: Any = _core.Tensor
 _core_shape = Core.shape.fget

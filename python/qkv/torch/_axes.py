@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._errors import shown
+from .._words.errors import shown
 from ._arguments import integer
 from ._tensor import Core, _core_shape
 

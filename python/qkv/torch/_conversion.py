@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from . import _dtypes
 from ._dtypes import check_device, computed, refuse_device
 from ._elementwise import cast

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from . import _dtypes
 from ._arguments import integer, number
 from ._arguments import tensor as tensor_of

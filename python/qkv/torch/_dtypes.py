@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import set_derived_default, set_derived_dtypes
-from .._errors import shown
+from .._words.errors import shown
 
 
 class dtype:  # noqa: N801

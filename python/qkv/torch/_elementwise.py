@@ -23,9 +23,9 @@ import operator
 import numpy as np
 
 from .. import _core
-from .._errors import real, shown
 from .._formulas.errors import FormulaError
 from .._formulas.values import Symbol
+from .._words.errors import real, shown
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 from ._views import define_views
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from ._axes import along, axis_of
 from ._elementwise import as_numbers, as_tensor
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array

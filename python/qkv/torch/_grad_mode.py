@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _core
-from .._grad_mode import GradMode
+from ..functions.grad_mode import GradMode
 from ._tensor import FUNCTIONS, named
 
 

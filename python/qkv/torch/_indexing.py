@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from ._arguments import NUMBERS, integer
 from ._axes import axis_of
 from ._dtypes import bool_, int64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._errors import shown
-from .._format import Layout
+from .._display.format import Layout
+from .._words.errors import shown
 from . import _dtypes
 
 _NUMBERS = ("precision", "threshold", "edgeitems", "linewidth")

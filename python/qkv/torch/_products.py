@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
 from .._numpy import products
+from .._words.errors import shown
 from ._arguments import tensor
 from ._elementwise import cast
 from ._tensor import Core, Tensor, _core_shape, named, plain, wrap

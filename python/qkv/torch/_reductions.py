@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
 from .._numpy import norms
+from .._words.errors import shown
 from ._arguments import tensor
 from ._axes import along, axes_of, axis_of
 from ._dtypes import computed, int64

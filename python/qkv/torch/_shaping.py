@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from ._axes import along, axis_of
 from ._dtypes import dtype
 from ._elementwise import as_numbers

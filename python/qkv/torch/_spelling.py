@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from .._errors import shown
+from .._words.errors import shown
 from ._arguments import checked
 
 # Keywords that PyTorch takes for one argument, beside the name that a function gives it.

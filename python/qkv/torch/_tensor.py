@@ -15,9 +15,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from .. import _core
-from .._errors import shown
 from .._numpy import plain as replaced
 from .._numpy import tensors_in
+from .._words.errors import shown
 from . import _dtypes
 from ._dtypes import Size, dtype
 from ._node import Node

@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import _core
 from .. import _operations as table
-from .._errors import shown
 from .._operations import OPERATIONS, Operation
+from .._words.errors import shown
 from . import _dtypes
 from ._arguments import CHECKS, lines
 from ._axes import along, axes_of, axis_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from .._errors import shown
+from .._words.errors import shown
 from . import _dtypes
 from ._settings import constructor
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 
-from .._html import in_notebook
+from .._display.html import in_notebook
 from ._d2l.attention import *
 from ._d2l.functions import *
 from ._d2l.seq2seq import *

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import count_of, shown
+from .._words.errors import count_of, shown
 from .one_process import OneProcess
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import counted, shown
+from .._words.errors import counted, shown
 
 COLUMNS = ("loss", "lr", "grad_norm", "count")
 LOGGED = "logged."  # before the names of what the loss gave in a dict

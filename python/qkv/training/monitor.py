@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import shown
+from .._words.errors import shown
 from .checkpoint import CheckpointError
 
 BEST = "best."  # before the names of the best parameters in a checkpoint

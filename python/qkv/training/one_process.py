@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._core import Tensor
-from .._errors import shown
+from .._words.errors import shown
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)

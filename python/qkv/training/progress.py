@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import Any
 
-from .._html import in_notebook
+from .._display.html import in_notebook
 
 
 class Progress:

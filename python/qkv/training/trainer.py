@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
-from .._errors import shown
-from ..gradients import no_grad
+from .._words.errors import shown
+from ..functions.gradients import no_grad
 from ..optim import ReduceLROnPlateau
 from . import state
 from .arguments import check_count, check_functions, check_norm, check_parts, check_place, team_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..distributed.communicator import Ranks
-from ..gradients import no_grad
+from ..functions.gradients import no_grad
 
 
 def owners(sizes: list[int], ranks: int) -> list[int]:

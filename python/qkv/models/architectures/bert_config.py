@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ... import _core
-from ..._errors import shown
+from ..._words.errors import shown
 from .configuration import MOST_LABELS, MOST_LAYERS, NEVER, Configuration
 
 SIZES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from ..._errors import shown
+from ..._words.errors import shown
 
 ACTIVATIONS = {
     "gelu": "gelu",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...positions import sinusoidal_positions
+from ...functions.positions import sinusoidal_positions
 from .bart import ALLOWED, DEFAULTS, NAMES, body, words_head
 from .bart import ARCHITECTURE as BART
 from .configuration import Configuration

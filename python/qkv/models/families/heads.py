@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Dropout, Embedding, LayerNorm, Linear, Module, Parameter, Tensor
-from ...activation import gelu, relu, sigmoid, silu, tanh
+from ...functions.activation import gelu, relu, sigmoid, silu, tanh
 
 FUNCTIONS = {
     "gelu": gelu,

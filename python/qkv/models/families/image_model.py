@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..._core import Parameter, Tensor, linear
-from ...gradients import tensor
-from ...joining import concatenate
+from ...functions.gradients import tensor
+from ...functions.joining import concatenate
 from ...random import randn
 from ..architectures.configuration import Configuration
 from .pretrained import PretrainedModel, split_states

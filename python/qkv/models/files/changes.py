@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from ..._errors import closest, keyword_hint
+from ..._words.errors import closest, keyword_hint
 from ..architectures.configuration import NEVER, OTHER_NAMES, Configuration
 from ..architectures.table import Architecture
 from ..generation.rules import ENTRIES as GENERATION

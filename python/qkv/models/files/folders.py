@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._atomic import Writer, write_files
-from ..._errors import needs
+from ..._words.errors import needs
 
 LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 20 million
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import needs
+from ..._words.errors import needs
 
 # The types of single values by their numbers in the file, as struct and NumPy call them.
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}

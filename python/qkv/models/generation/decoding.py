@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ... import _core
-from ..._errors import shown
+from ..._words.errors import shown
 
 
 def beam_search(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import _core
-from ..._errors import count_of, shown
+from ..._words.errors import count_of, shown
 from ...data import pad
-from ...gradients import no_grad
+from ...functions.gradients import no_grad
 from ...nn.record import no_attention_record
 from .rules import Rules, numbers
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ... import _core
 from ..._core import Tensor
-from ...elementwise import where
-from ...joining import stack
+from ...functions.elementwise import where
+from ...functions.joining import stack
 
 # What a pooling makes of the kept rows x (n, M), and its names in 1_Pooling/config.json.
 POOLINGS: dict[str, str] = {

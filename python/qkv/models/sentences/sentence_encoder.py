@@ -10,10 +10,10 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..._core import Tensor
-from ..._errors import count_of, integer_of, shown
-from ...elementwise import maximum, sqrt
-from ...gradients import no_grad, tensor
-from ...joining import concatenate
+from ..._words.errors import count_of, integer_of, shown
+from ...functions.elementwise import maximum, sqrt
+from ...functions.gradients import no_grad, tensor
+from ...functions.joining import concatenate
 from ...nn.record import no_attention_record
 from ..families.auto import from_pretrained
 from ..files.folders import checked_folder, optional_json

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..._errors import needs, shown
+from ..._words.errors import needs, shown
 from ..files.folders import optional_json
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
-from ..._errors import count_of, integer_of
+from ..._words.errors import count_of, integer_of
 from ...random import Generator, rand, randint
 
 IGNORED = -100

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..._errors import needs
+from ..._words.errors import needs
 from ..files.folders import LARGEST_JSON, optional_json
 from .chat import special_tokens
 

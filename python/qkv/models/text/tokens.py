@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..._errors import integer_of, shown
+from ..._words.errors import integer_of, shown
 from ..files.folders import checked_folder, optional_json
 from .chat import rendered, special_tokens, template_of
 from .gguf_vocabulary import tokenizer_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import count_of
+from ..._words.errors import count_of
 from .drawing import check_labelled, numbers, one_axes
 from .texts import readable_title
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ..._errors import needs, shown
+from ..._words.errors import needs, shown
 from .texts import readable_title
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import counted
 from ..._formulas import dense
 from ..._formulas.blocks import block_kinds
-from ...attention import scaled_dot_product_attention
+from ..._words.errors import counted
+from ...functions.attention import scaled_dot_product_attention
 from ...masks._checks import check
 from .drawing import draw_matrix, grid_of_axes, whole
 

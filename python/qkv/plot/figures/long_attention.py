@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...attention_image import attention_image
+from ...functions.image import attention_image
 from .drawing import grid_of_axes, numbers, one_bar, scale
 
 if TYPE_CHECKING:

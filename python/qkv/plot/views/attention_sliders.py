@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...softmax import masked_softmax
+from ...functions.normalizers import masked_softmax
 from ..figures.drawing import matrix_of
 from .heads import tokens_of
 from .sliders import INK, RED, Control, SliderView

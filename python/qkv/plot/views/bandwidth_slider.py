@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import shown
+from ..._words.errors import shown
 from ...kernel_pooling import kernel_attention
 from ..figures.drawing import numbers
 from .sliders import BLUE, INK, MAGENTA, RED, Control, SliderView

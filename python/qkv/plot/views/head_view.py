@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import shown
+from ..._words.errors import shown
 from ..figures.drawing import check_number, given_axes
 from ..figures.labels import add_label, widest
 from ..figures.texts import readable_title

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import counted, shown
+from ..._words.errors import counted, shown
 from ..figures.drawing import check_number, numbers
 from ..figures.labels import readable
 from .packing import exactness, packed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import shown
+from ..._words.errors import shown
 from ..figures.drawing import draw_matrix, given_axes
 from ..figures.labels import label_matrix, widest
 from .heads import HeadsView, Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean

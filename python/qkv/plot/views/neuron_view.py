@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._errors import counted, shown
+from ..._words.errors import counted, shown
 from ..figures.drawing import draw_matrix, given_axes, numbers
 from ..figures.labels import label_matrix, widest
 from .heads import place_in, tokens_of

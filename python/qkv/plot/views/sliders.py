@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..._errors import needs
+from ..._words.errors import needs
 from .view import View
 
 INK, RED, MAGENTA, BLUE = "#222", "#cb181d", "#c2185b", "#1f6fb4"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._errors import counted
+from ..._words.errors import counted
 from ..figures.drawing import given_axes
 from ..figures.labels import add_label, width_of
 from .heads import HeadsView, layers_of, place_in, sentence_of, title_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..._atomic import write_file
-from ..._errors import shown
+from ..._words.errors import shown
 from ..figures.drawing import pyplot
 from ..figures.texts import readable_title
 

@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from ..._errors import counted
+from ..._words.errors import counted
 from ..output import GENERATOR
 
 _MARKS = {"ok": "✓", "failed": "✗", "skipped": "–"}

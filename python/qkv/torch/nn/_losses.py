@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ... import _core
-from ..._errors import shown
+from ..._words.errors import shown
 from .._arguments import floating, tensor
 from .._dtypes import int64, uint8
 from .._elementwise import as_numbers, cast

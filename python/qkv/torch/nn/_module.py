@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ... import _core
-from ..._format import tree
-from ..._layer_options import refusal, taken_by
+from ..._display.format import tree
+from ...nn.options import refusal, taken_by
 from .. import _dtypes
 from .._conversion import kinds_in
 from .._elementwise import cast

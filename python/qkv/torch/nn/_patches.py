@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._errors import shown
+from ..._words.errors import shown
 from .._arguments import floating
 from .._settings import constructor
 from .._tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
-from ..._errors import shown
+from ..._words.errors import shown
 from .._arguments import flag
 from .._creation import zeros
 from .._settings import constructor

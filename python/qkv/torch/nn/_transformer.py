@@ -6,7 +6,7 @@ import copy
 import math
 from typing import Any
 
-from ..._errors import shown
+from ..._words.errors import shown
 from .._creation import full
 from .._settings import constructor
 from . import functional as F

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ... import _core
-from ..._errors import shown
-from ...attention import scaled_dot_product_attention as attend
+from ..._words.errors import shown
+from ...functions.attention import scaled_dot_product_attention as attend
 from .. import _dtypes
 from .._arguments import checked, integer
 from .._arguments import floating as floating_of

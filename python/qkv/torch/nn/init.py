@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..._errors import shown
+from ..._words.errors import shown
 from .._functions import where
 from .._grad_mode import no_grad
 from .._random import Generator

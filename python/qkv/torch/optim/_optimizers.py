@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
-from ..._errors import shown
+from ..._words.errors import shown
 from .._grad_mode import enable_grad, no_grad
 from .._settings import constructor, undefined
 from .._tensor import Core, Tensor, wrap, wrap_array

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...._errors import shown
 from ...._formulas import dense
 from ...._formulas.blocks import block_kinds
 from ...._formulas.errors import name_of
 from ...._formulas.intervals import EMPTY, FULL, MIXED
-from ....attention import scaled_dot_product_attention
+from ...._words.errors import shown
+from ....functions.attention import scaled_dot_product_attention
 from ....masks.formulas import and_masks, or_masks  # noqa: F401
 from ..._dtypes import int32
 from ..._tensor import Tensor, refuse_attribute, wrap, wrap_array

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._errors import shown
+from ...._words.errors import shown
 from ..._creation import tensor
 from ..._random import Generator, default_generator, randint, random_number, randperm
 from ..._settings import constructor, undefined

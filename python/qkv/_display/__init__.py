@@ -1,0 +1,1 @@
+"""How Tensors and modules show themselves, as text and in notebooks."""

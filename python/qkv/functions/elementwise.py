@@ -1,0 +1,149 @@
+"""Functions of each number: exponential and its like, limits, the larger, the smaller, one of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from .docstrings import complete
+
+__all__ = ["abs", "clip", "cos", "erf", "exp", "exp2", "log", "maximum", "minimum", "sin", "sqrt", "where"]
+
+
+def exp(x: Any) -> Any:
+    """
+    >>> float(qkv.exp(0.0))
+    1.0
+    """
+    return _core.exp(x)
+
+
+def exp2(x: Any) -> Any:
+    """
+    >>> float(qkv.exp2(3.0))
+    8.0
+    """
+    return _core.exp2(x)
+
+
+def log(x: Any) -> Any:
+    """
+    >>> float(qkv.log(1.0))
+    0.0
+    """
+    return _core.log(x)
+
+
+def sqrt(x: Any) -> Any:
+    """
+    >>> float(qkv.sqrt(4.0))
+    2.0
+    """
+    return _core.sqrt(x)
+
+
+def sin(x: Any) -> Any:
+    """
+    >>> float(qkv.sin(0.0))
+    0.0
+    """
+    return _core.sin(x)
+
+
+def cos(x: Any) -> Any:
+    """
+    >>> float(qkv.cos(0.0))
+    1.0
+    """
+    return _core.cos(x)
+
+
+def erf(x: Any) -> Any:
+    """
+    >>> float(qkv.erf(0.0))
+    0.0
+    """
+    return _core.erf(x)
+
+
+def abs(x: Any) -> Any:
+    """
+    >>> float(qkv.abs(-2.0))
+    2.0
+    """
+    return _core.abs(x)
+
+
+def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
+    """
+    Parameters
+    ----------
+    low : float, optional
+        None leaves this side open; NaN makes all NaN, as in NumPy.
+    high : float, optional
+        Likewise.
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is above ``high``, or one of them is too large for ``x``'s dtype.
+
+    Examples
+    --------
+    >>> qkv.clip([-2.0, 0.5, 2.0], -1, 1)
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    return _core.clip(x, low, high)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """
+    Parameters
+    ----------
+    condition : array_like of bool
+        It broadcasts, too.
+
+    Returns
+    -------
+    ndarray or Tensor
+        Gradients flow to the side that was chosen.
+
+    Examples
+    --------
+    >>> qkv.where([True, False], [1.0, 2.0], 0.0)
+    array([1., 0.], dtype=float32)
+    """
+    return _core.where(condition, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """
+    Returns
+    -------
+    ndarray or Tensor
+        NaN where one of them is.
+
+    Examples
+    --------
+    >>> qkv.maximum([1.0, 5.0], 3.0)
+    array([3., 5.], dtype=float32)
+    """
+    return _core.maximum(a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """
+    Returns
+    -------
+    ndarray or Tensor
+        NaN where one of them is.
+
+    Examples
+    --------
+    >>> qkv.minimum([1.0, 5.0], 3.0)
+    array([1., 3.], dtype=float32)
+    """
+    return _core.minimum(a, b)
+
+
+complete(__name__)

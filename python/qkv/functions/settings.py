@@ -1,0 +1,208 @@
+"""What qkv runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._words.errors import count_of
+
+# OpenBLAS's cores by what they use; a core that is not listed is not judged.
+_BLAS_LEVEL = {
+    **dict.fromkeys(("Prescott", "Core2", "Nehalem", "Sandybridge"), "baseline"),
+    **dict.fromkeys(("Haswell", "Zen"), "avx2"),
+    **dict.fromkeys(("SkylakeX", "Cooperlake", "SapphireRapids"), "avx512"),
+}
+_LEVELS = ("baseline", "avx2", "avx512")
+
+
+def processor() -> str:
+    """Name the processor as the system does."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def config() -> dict[str, Any]:
+    """Versions, instruction sets, BLAS and threads as a dictionary.
+
+    Returns
+    -------
+    dict
+        ``version``, ``instruction_set`` (of qkv's kernels), ``best_instruction_set`` (of this CPU),
+        ``instruction_sets`` (the levels up to it, which ``QKV_ISA`` may ask for), ``blas``, ``blas_core``, ``threads``,
+        ``batch_invariant``, ``compiler``, ``numpy``, ``python``, and ``notes``: what slows things down, if anything
+        does.
+
+    Examples
+    --------
+    >>> qkv.config()["threads"] >= 1
+    True
+    """
+    facts: dict[str, Any] = _core.config()
+    facts["numpy"] = np.__version__
+    facts["python"] = platform.python_version()
+    notes = []
+    best = facts["best_instruction_set"]
+    facts["instruction_sets"] = list(_LEVELS[: _LEVELS.index(best) + 1])
+    if facts["instruction_set"] != best:
+        kept = facts["instruction_set"]
+        notes.append(
+            f"QKV_ISA={os.environ.get('QKV_ISA', '')} keeps qkv's kernels at {kept}; this CPU has {best}"
+        )
+    level = _BLAS_LEVEL.get(facts["blas_core"])
+    if level is not None and _LEVELS.index(level) < _LEVELS.index(best):
+        forced = os.environ.get("OPENBLAS_CORETYPE")
+        why = f"OPENBLAS_CORETYPE={forced} forces" if forced else "OpenBLAS chose"
+        notes.append(f"{why} the core {facts['blas_core']}, which uses {level}; this CPU has {best}")
+    facts["notes"] = notes
+    return facts
+
+
+def set_batch_invariant(on: bool) -> None:
+    """Whether the result of an item is the same bits alone and in any batch.
+
+    Off, which is the default, kernels are chosen by the size of the whole work, and a sum of many numbers can be
+    rounded otherwise in a batch of one than in a batch of 64. On, kernels are chosen by the sizes of one item alone.
+    Then these are the same bits, whatever else is computed with them: a row of ``a`` in ``a @ b``; an item of a
+    layer's or a model's input, recorded for gradients or not, among items of any number and length; one query alone
+    and among others (a token decoded with a cache and the same token in the whole text); and the gradient of an
+    item's input. Gradients of parameters are sums over the batch and not among these.
+
+    It holds for all threads, from the next call on. ``QKV_BATCH_INVARIANT=1`` turns it on when qkv is imported.
+
+    Parameters
+    ----------
+    on : bool
+        Whether kernels are chosen by an item's own sizes.
+
+    Notes
+    -----
+    Off, nothing costs more. On, large products, layers on sequences and their gradients take as long as before,
+    within a tenth. The smallest batches are slower: one row times a matrix that was not packed before takes 3 to 4
+    times as long (a recorded ``Linear``, ``matmul``), attention of one query over 1024 keys 2.6 times, additive
+    attention of one query 1.4 times (one AVX-512 core).
+
+    References
+    ----------
+    He et al., Defeating Nondeterminism in LLM Inference, Thinking Machines Lab, 2025.
+
+    Examples
+    --------
+    >>> a, b = qkv.randn(64, 300), qkv.randn(300, 7)
+    >>> qkv.set_batch_invariant(True)
+    >>> bool((qkv.matmul(a, b)[:1] == qkv.matmul(a[:1], b)).all())
+    True
+    >>> qkv.set_batch_invariant(False)
+    """
+    if not isinstance(on, (bool, np.bool_)):
+        raise TypeError(f"set_batch_invariant: on must be True or False; got {type(on).__name__}")
+    _core.set_batch_invariant(bool(on))
+
+
+def get_batch_invariant() -> bool:
+    """Whether :func:`set_batch_invariant` is on.
+
+    Examples
+    --------
+    >>> qkv.get_batch_invariant()
+    False
+    """
+    return _core.get_batch_invariant()
+
+
+def set_num_threads(n: int) -> None:
+    """Let everything from the next call on run on at most so many threads, those of OpenBLAS among them.
+
+    Results are the same bits for any number of threads. At the start it is the number of CPUs that the process may use,
+    or ``QKV_NUM_THREADS`` or ``OMP_NUM_THREADS``.
+
+    Parameters
+    ----------
+    n : int
+        At least 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such number.
+
+    Examples
+    --------
+    >>> before = qkv.get_num_threads()
+    >>> qkv.set_num_threads(1)
+    >>> qkv.get_num_threads()
+    1
+    >>> qkv.set_num_threads(before)
+    """
+    _core.set_num_threads(count_of("set_num_threads", "n", n, 1))
+
+
+def get_num_threads() -> int:
+    """On how many threads qkv computes at most; :func:`set_num_threads` sets it.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> qkv.get_num_threads() >= 1
+    True
+    """
+    return _core.get_num_threads()
+
+
+def cached_bytes() -> int:
+    """How much memory of freed arrays is kept for the next ones; :func:`empty_cache` gives it back.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Examples
+    --------
+    >>> qkv.empty_cache()
+    >>> qkv.cached_bytes()
+    0
+    """
+    return _core.cached_bytes()
+
+
+def empty_cache() -> None:
+    """Give the memory of freed arrays that is kept for the next ones back to the system.
+
+    Examples
+    --------
+    >>> qkv.empty_cache()
+    """
+    _core.empty_cache()
+
+
+def show_config() -> None:
+    """Print :func:`config`, one fact a line.
+
+    Examples
+    --------
+    >>> qkv.show_config()  # doctest: +ELLIPSIS
+    qkv ...
+    """
+    facts = config()
+    print(
+        f"qkv {facts['version']} (Python {facts['python']}, NumPy {facts['numpy']}, built with {facts['compiler']})"
+    )
+    print(f"kernels   {facts['instruction_set']} (this CPU: {facts['best_instruction_set']})")
+    print(f"BLAS      {facts['blas'].split()[0]} {facts['blas'].split()[1]}, core {facts['blas_core']}")
+    print(f"threads   {facts['threads']}")
+    print(f"batches   {'invariant' if facts['batch_invariant'] else 'kernels are chosen by the whole work'}")
+    for note in facts["notes"]:
+        print(f"note      {note}")
