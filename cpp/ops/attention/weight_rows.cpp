@@ -168,26 +168,44 @@ struct Grid {
   }
 };
 
-// Rows of pixels [y_begin, y_end) of one head; to (height, width) holds zeros, reduced (width) is scratch.
+// The largest or the sum of the weights from `begin` to `end`; NaN where one of them is.
+template <class T> T reduced(const T* begin, const T* end, bool largest) {
+  const auto& kernel = kernels::kernels<T>().reduce;
+  T most = 0, sum = 0;
+  if (end - begin > 32) {
+    (largest ? kernel.max_of_rows : kernel.sum_of_rows)(&sum, begin, 1, end - begin);
+    return sum;
+  }
+  for (; begin != end; ++begin) {
+    most = *begin > most ? *begin : most;
+    sum += *begin;
+  }
+  return largest && sum == sum ? most : sum;
+}
+
+// Rows of pixels [y_begin, y_end) of one head; to (height, width) holds zeros, line (keys) is scratch.
 // rows(begin, end): those rows of weights (keys), at most `together` of them.
 template <class T, class Rows>
-void draw_rows(T* to, T* reduced, const Grid& grid, Index y_begin, Index y_end, Index together, Index keys, Rows rows) {
+void draw_rows(T* to, T* line, const Grid& grid, Index y_begin, Index y_end, Index together, Index keys, Rows rows) {
   const auto& kernel = kernels::kernels<T>().reduce;
   const Index width = grid.width;
   Index y = y_begin;
-  for (Index begin = grid.row(y_begin), last = grid.row(y_end); begin < last; begin += together) {
-    const Index end = std::min(last, begin + together);
+  for (Index begin = grid.row(y_begin), last = grid.row(y_end), end; begin < last; begin = end) {
+    end = std::min(last, begin + together);
     const T* weights = rows(begin, end);
-    for (Index row = begin; row < end; ++row, weights += keys) {
+    for (Index row = begin, next; row < end; weights += (next - row) * keys, row = next) {
       while (row >= grid.row(y + 1)) ++y;
-      T* pixels = to + y * width;
+      next = std::min(end, grid.row(y + 1));
+      // First all rows of weights of these pixels, in vectors; then their columns.
+      const T* all = next - row == 1 ? weights : line;
+      if (all == line)
+        (grid.largest ? kernel.max_of_columns : kernel.sum_of_columns)(line, weights, keys, next - row, keys);
+      const Index* starts = grid.starts.data();
       for (Index x = 0; x < width; ++x) {
-        const Index from = grid.starts[static_cast<std::size_t>(x)],
-                    n = grid.starts[static_cast<std::size_t>(x) + 1] - from;
-        (grid.largest ? kernel.max_of_rows : kernel.sum_of_rows)(reduced + x, weights + from, 1, n);
+        const T part = reduced(all + starts[x], all + starts[x + 1], grid.largest);
+        T& pixel = to[y * width + x];
+        pixel = !grid.largest ? pixel + part : part <= pixel ? pixel : part;
       }
-      for (Index x = 0; x < width; ++x)
-        pixels[x] = grid.largest ? std::max(pixels[x], reduced[x]) : pixels[x] + reduced[x];
     }
   }
   for (y = y_begin; !grid.largest && y < y_end; ++y)
@@ -207,13 +225,13 @@ template <class T> Array drawn(AttentionProblem<T> p, const ImageOptions& image)
   const Index pieces = (grid.height + together - 1) / together, matrices = p.batches * p.heads;
   const Index cost = (grid.rows / std::max<Index>(1, pieces) + 1) * p.keys * (p.key_size + 32);
   parallel_for(0, matrices * pieces, grain_for(cost / 16), [&](Index first, Index last) {
-    const Scratch memory(static_cast<std::size_t>(panel.elements() + grid.width) * sizeof(T));
-    T* reduced = memory.as<T>() + panel.elements();
+    const Scratch memory(static_cast<std::size_t>(panel.elements() + p.keys) * sizeof(T));
+    T* line = memory.as<T>() + panel.elements();
     for (Index at = first; at < last; ++at) {
       const Index matrix = at / pieces, y = at % pieces * together, head = matrix % p.heads;
       const Index group = p.heads / p.kv_heads, before = head % group * p.queries;
-      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, reduced, grid, y,
-                std::min(grid.height, y + together), panel.size, p.keys, [&](Index begin, Index end) {
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, line, grid, y, std::min(grid.height, y + together),
+                panel.size, p.keys, [&](Index begin, Index end) {
                   return panel.rows({matrix / p.heads, head / group, before + begin, before + end}, memory.as<T>());
                 });
     }
@@ -266,9 +284,9 @@ Array image_of(const Array& given, const ImageOptions& image) {
   const Grid grid(image, Lq, Lk);
   return visit_floating(weights.dtype(), [&]<class T>(T) {
     Array shown = Array::zeros({B, H, grid.height, grid.width}, dtype_v<T>);
-    std::vector<T> reduced(static_cast<std::size_t>(grid.width));
+    std::vector<T> line(static_cast<std::size_t>(Lk));
     for (Index matrix = 0; matrix < B * H; ++matrix)
-      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, reduced.data(), grid, 0, grid.height, Lq, Lk,
+      draw_rows(shown.data<T>() + matrix * grid.height * grid.width, line.data(), grid, 0, grid.height, Lq, Lk,
                 [&](Index row, Index) { return weights.data<T>() + (matrix * Lq + row) * Lk; });
     return grid.enlarged(shown, image);
   });
