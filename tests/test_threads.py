@@ -86,22 +86,6 @@ print((qkv.scaled_dot_product_attention(x, x, x) == expected).all())
     assert done.stdout.split("\n")[:2] == ["no thread", "True"], done.stdout + done.stderr
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
-def test_workers_wake_on_another_cpu_than_the_caller_s():
-    show = """
-import os, time, numpy as np, qkv
-x, before = np.zeros((64, 512, 64), "float32"), set(os.listdir("/proc/self/task"))
-qkv.set_num_threads(2)
-for _ in range(3):
-    qkv.scaled_dot_product_attention(x, x, x)
-    time.sleep(0.05)  # the worker sleeps
-(worker,) = set(os.listdir("/proc/self/task")) - before
-print(len(os.sched_getaffinity(0) - os.sched_getaffinity(int(worker))))
-"""
-    done = run(show)
-    assert done.stdout.strip() == "1", done.stderr
-
-
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [

@@ -1,6 +1,12 @@
 #include "core/cpu.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 #include "core/error.h"
 
@@ -20,6 +26,14 @@ Isa best_isa() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
 #endif
   return Isa::baseline;
+}
+
+int allowed_cpus() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+#endif
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 bool has_bfloat16_products() {

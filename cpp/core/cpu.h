@@ -1,4 +1,4 @@
-// Which instruction set the kernels use.
+// Which instruction set the kernels use, and how many CPUs there are.
 #pragma once
 
 #include <string>
@@ -15,5 +15,7 @@ Isa chosen_isa();
 bool has_bfloat16_products();
 // What this CPU could do, whatever QKV_ISA says.
 Isa best_isa();
+// How many CPUs this thread may use.
+int allowed_cpus();
 
 }  // namespace qkv

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/affinity.h"
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/locks.h"
 
@@ -115,7 +115,6 @@ class Pool {
       }
       if (job_ != nullptr || quit_) return false;
       enlist(workers);
-      if (sleepers_.load(std::memory_order_relaxed) > 0) placement_.place(threads_);
       job_ = job;
       epoch_.fetch_add(1, std::memory_order_release);
     }
@@ -158,7 +157,6 @@ class Pool {
       } catch (const std::system_error&) {
         return;
       }
-      placement_.forget();  // the newcomer is not kept off any CPU yet
     }
   }
 
@@ -196,7 +194,6 @@ class Pool {
   std::vector<std::thread> threads_;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<int> sleepers_{0};
-  Placement placement_;
   Job* job_ = nullptr;
   bool quit_ = false;
 };

@@ -204,7 +204,7 @@ void draw_rows(T* to, T* line, const Grid& grid, Index y_begin, Index y_end, Ind
       for (Index x = 0; x < width; ++x) {
         const T part = reduced(all + starts[x], all + starts[x + 1], grid.largest);
         T& pixel = to[y * width + x];
-        pixel = !grid.largest ? pixel + part : part <= pixel ? pixel : part;
+        pixel = !grid.largest ? pixel + part : part <= pixel || pixel != pixel ? pixel : part;
       }
     }
   }
