@@ -154,7 +154,7 @@ def test_links_of_the_project_s_pages_lead_into_the_site():
         "readme.md",
     )
     assert moved == (
-        f"[a](coming_from.md) [b]({pages.SOURCE}/blob/main/cpp/core/array.h) [c](design.md#the-folders) "
+        f"[a](coming_from.md) [b]({pages.SOURCE}/blob/main/cpp/core/array.h) [c](contributing.md#where-things-are) "
         "[d](https://x.org) ![e](f.png)"
     )
     with pytest.raises(SystemExit, match=r"CONTRIBUTING.md: there is no docs/missing.md"):

@@ -21,6 +21,7 @@ COPIED = {
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
     "docs/torch.md": "torch.md",
+    "docs/design.md": "design.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
@@ -43,7 +44,6 @@ PLACES = {
         for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
     },
 }
-SECTIONS_ELSEWHERE = {"CONTRIBUTING.md#where-things-are": "design.md#the-folders"}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b|torch\b)[A-Za-z_][\w.]*\w)`(?!`)")
 
@@ -62,12 +62,10 @@ def relocated(text: str, place: str, home: str) -> str:
         whole = os.path.normpath(os.path.join(os.path.dirname(place), path))
         if not (ROOT / whole).exists():
             raise SystemExit(f"{place}: there is no {whole}")
-        other = SECTIONS_ELSEWHERE.get(f"{whole}#{anchor}")
-        if other is None and whole in PLACES:
-            other = PLACES[whole] + (f"#{anchor}" if anchor else "")
-        if other is None:
-            return f"[{found['text']}]({SOURCE}/blob/main/{whole}{'#' + anchor if anchor else ''})"
-        return f"[{found['text']}]({os.path.relpath(other, os.path.dirname(home) or '.')})"
+        part = f"#{anchor}" if anchor else ""
+        if whole not in PLACES:
+            return f"[{found['text']}]({SOURCE}/blob/main/{whole}{part})"
+        return f"[{found['text']}]({os.path.relpath(PLACES[whole], os.path.dirname(home) or '.')}{part})"
 
     return LINK.sub(move, text)
 
@@ -164,8 +162,7 @@ def gather(folder: Path) -> None:
     for name in ("static", "templates"):
         shutil.copytree(HERE / name, folder / name)
     (folder / "static" / "math.css").write_text(site.font_style(), encoding="utf8")
-    for name in ("index.md", "design.md"):
-        write_page((HERE / name).read_text(encoding="utf8"), name, folder)
+    write_page((HERE / "index.md").read_text(encoding="utf8"), "index.md", folder)
     for place, home in COPIED.items():
         write_page((ROOT / place).read_text(encoding="utf8"), home, folder, place)
     write_performance(folder)
