@@ -25,6 +25,7 @@ PAGES = {
     "api/generated/qkv.Tensor.html": "Tensor",
     "performance/index.html": "Performance",
     "design.html": "Design",
+    "stability.html": "What stays as it is",
     "changelog.html": "Changelog",
 }
 

@@ -22,6 +22,7 @@ COPIED = {
     "docs/distributed.md": "distributed.md",
     "docs/torch.md": "torch.md",
     "docs/design.md": "design.md",
+    "docs/stability.md": "stability.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
