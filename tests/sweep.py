@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 
 def sweep(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """As `pytest.mark.parametrize`, but the cases are parts of one test: each fails by its name, and the rest run.
@@ -22,8 +24,11 @@ def sweep(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], C
         def test(*this: Any, subtests: Any, **fixtures: Any) -> None:
             assert every, "a sweep of no cases tests nothing"
             for case in every:
-                values = (case,) if len(parts) == 1 else case
-                with subtests.test(" ".join(str(value)[:60] for value in values)):
+                if isinstance(case, type(pytest.param())):
+                    values, name = case.values, case.id
+                else:
+                    values, name = (case,) if len(parts) == 1 else case, None
+                with subtests.test(str(name or " ".join(str(value)[:60] for value in values))):
                     function(*this, **dict(zip(parts, values, strict=True)), **fixtures)
 
         own = inspect.signature(function)

@@ -7,12 +7,14 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Iterable
-from types import FunctionType, ModuleType
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, NoReturn, TypeVar
 
 from . import _core
 from ._words.errors import plain, refusal, unknown_name
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def publish(module: str, submodules: Iterable[str] = (), *, own_classes: bool = False) -> None:
@@ -40,9 +42,7 @@ def publish(module: str, submodules: Iterable[str] = (), *, own_classes: bool = 
     space["__getattr__"], space["__dir__"] = get, lambda: public
     for name in public:
         value = space.get(name)
-        if isinstance(value, FunctionType) and value.__module__.startswith("qkv."):
-            space[name] = _published(value, sys.modules[value.__module__])
-        elif isinstance(value, type) and not issubclass(value, BaseException):
+        if isinstance(value, type) and not issubclass(value, BaseException):
             if value.__module__ == _core.__name__ or (
                 own_classes and value.__module__.startswith(f"{module}.")
             ):
@@ -52,13 +52,13 @@ def publish(module: str, submodules: Iterable[str] = (), *, own_classes: bool = 
                     _explain_methods(cls)
 
 
-def explained(function: FunctionType) -> Any:
-    """Give the function; what is wrong with its arguments is put into words when a call has failed.
+def explained(function: Function) -> Function:
+    """Return the function; what is wrong with its arguments is put into words when a call has failed.
 
     Parameters that its annotations call bool must be True or False. Where the body uses them by their truth, any
     other value would be answered in silence, so these calls look at the class of each flag that is given.
     """
-    code = function.__code__
+    code: Any = function.__code__
     kinds = function.__annotations__.items()
     flags = [name for name, kind in kinds if kind in ("bool", "bool | None") and name != "return"]
     by_place = code.co_varnames[: code.co_argcount]
@@ -83,7 +83,7 @@ def explained(function: FunctionType) -> Any:
             except TypeError as error:
                 refuse(args, options, error)
 
-        return call
+        return call  # type: ignore[return-value]
 
     @functools.wraps(function)
     def call_with_flags(*args: Any, **options: Any) -> Any:
@@ -100,16 +100,16 @@ def explained(function: FunctionType) -> Any:
         except TypeError as error:
             refuse(args, options, error)
 
-    return call_with_flags
+    return call_with_flags  # type: ignore[return-value]
 
 
-def _only_calls_the_core(function: FunctionType) -> bool:
+def _only_calls_the_core(function: Any) -> bool:
     """Whether the body is one call of a function of the core, whose own check of flags has the same words."""
     names = function.__code__.co_names
     return len(names) == 2 and names[0] == "_core" and hasattr(_core, names[1])
 
 
-def _check_flag(function: FunctionType, name: str, value: Any) -> None:
+def _check_flag(function: Any, name: str, value: Any) -> None:
     try:
         if value is None or (
             not getattr(value, "requires_grad", False)
@@ -123,18 +123,6 @@ def _check_flag(function: FunctionType, name: str, value: Any) -> None:
     for own in (".__init__", ".__call__", ".forward"):
         operation = operation.removesuffix(own)
     raise TypeError(f"{operation}: {name} must be True or False; got {type(value).__name__}")
-
-
-def _published(function: FunctionType, home: ModuleType) -> Any:
-    found = vars(home).get(function.__name__)
-    if (
-        hasattr(function, "__wrapped__") or getattr(found, "__wrapped__", None) is function
-    ):  # published by another module, too
-        return found
-    made = explained(function)
-    if found is function:
-        setattr(home, function.__name__, made)  # so that it can be pickled
-    return made
 
 
 def of_core(cls: type) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core
-from ._public import publish
+from ._public import explained, publish
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -20,6 +20,7 @@ __all__ = [
 Reduction = Literal["mean", "sum", "none"]
 
 
+@explained
 def cross_entropy(
     logits: Any,
     targets: Any,
@@ -71,6 +72,7 @@ def cross_entropy(
     return _core.cross_entropy(logits, targets, weight, ignore_index, label_smoothing, reduction)
 
 
+@explained
 def nll_loss(
     log_probs: Any,
     targets: Any,
@@ -114,6 +116,7 @@ def nll_loss(
     return _core.nll_loss(log_probs, targets, weight, ignore_index, reduction)
 
 
+@explained
 def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     """``(predictions - targets)^2``.
 
@@ -142,6 +145,7 @@ def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any
     return _core.mse(predictions, targets, reduction)
 
 
+@explained
 def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     """``|predictions - targets|``; the derivative at 0 is 0.
 
@@ -170,6 +174,7 @@ def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
     return _core.l1(predictions, targets, reduction)
 
 
+@explained
 def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
     """``d^2 / 2`` of the difference ``d`` within ``delta``, ``delta (|d| - delta / 2)`` beyond.
 
@@ -204,6 +209,7 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Redu
     return _core.huber(predictions, targets, delta, reduction)
 
 
+@explained
 def binary_cross_entropy_with_logits(
     logits: Any, targets: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Reduction = "mean"
 ) -> Any:
@@ -241,6 +247,7 @@ def binary_cross_entropy_with_logits(
     return _core.binary_cross_entropy_with_logits(logits, targets, weight, pos_weight, reduction)
 
 
+@explained
 def kl_div(
     log_probs: Any,
     targets: Any,

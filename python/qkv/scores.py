@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._formulas import array_of, fixed, is_array
-from ._public import publish
+from ._public import explained, publish
 from ._words.errors import integer_of, shown
 
 __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
@@ -22,6 +22,7 @@ __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transf
 ScoreMod = Callable[..., Any]
 
 
+@explained
 def alibi(slopes: Any) -> ScoreMod:
     """``score - slopes[h] * |q_idx - kv_idx|``: the further a key, the lower its score.
 
@@ -59,6 +60,7 @@ def _alibi(slopes: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> 
     return score - slopes[h] * abs(q_idx - kv_idx)
 
 
+@explained
 def soft_cap(cap: Any) -> ScoreMod:
     """``cap * tanh(score / cap)``: scores between ``-cap`` and ``cap``.
 
@@ -97,6 +99,7 @@ def _soft_cap(cap: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> 
     return cap * np.tanh(score / cap)
 
 
+@explained
 def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = True) -> ScoreMod:
     """``score + table[bucket(kv_idx - q_idx), h]``: T5's learned number for each head and bucket of distances.
 
@@ -171,6 +174,7 @@ def _relative_bias(
     return score + table[bucket, h]
 
 
+@explained
 def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
     """``score + query_times_table[b, h, i, clip(kv_idx - q_idx, -K, K) + K]``: a vector for each clipped distance.
 
@@ -218,6 +222,7 @@ def _shaw(
     return score + products[b, h, q_idx - q_offset, distance + farthest]
 
 
+@explained
 def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
     """``score + query_times_positions[b, h, i, q_idx - kv_idx + Lk - 1]``: each query meets a vector of every distance.
 
@@ -268,6 +273,7 @@ def _transformer_xl(
     return score + products[b, h, q_idx - q_offset, q_idx - kv_idx + farthest]
 
 
+@explained
 def disentangled(
     content_to_position: Any, position_to_content: Any, max_distance: int, q_offset: int = 0
 ) -> ScoreMod:

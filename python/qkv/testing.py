@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ._public import publish
+from ._public import explained, publish
 
 __all__ = ["assert_close", "assert_shape", "check_gradient"]
 
@@ -24,6 +24,7 @@ DEFAULT_TOLERANCES: dict[str, tuple[float, float]] = {
 }
 
 
+@explained
 def assert_shape(x: T, shape: str | Sequence[int | str | None], **sizes: int) -> T:
     """Check the shape of `x` and return `x`.
 
@@ -75,6 +76,7 @@ def assert_shape(x: T, shape: str | Sequence[int | str | None], **sizes: int) ->
     return x
 
 
+@explained
 def assert_close(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None) -> None:
     """Check that ``|actual - expected| <= atol + rtol * |expected|`` everywhere.
 
@@ -127,6 +129,7 @@ def _default_tolerances(*dtypes: np.dtype[Any]) -> tuple[float, float]:
     return max(known, default=(0.0, 0.0))
 
 
+@explained
 def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> None:
     """Check the gradient of ``L = sum(G * f(inputs))``, G random, along a random direction of each input and parameter.
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from helpers import close, same_bits_for_any_threads
 from levels import each_level, run_at
-from sweep import sweep
 
 import qkv
 from qkv.testing import check_gradient
@@ -88,7 +87,7 @@ def test_any_combination_of_options_agrees_with_the_reference(longest, dtype):
             )
 
 
-@sweep("seed", range(40))
+@pytest.mark.parametrize("seed", range(40))
 def test_gradient_of_any_combination_of_options(seed):
     arrays, options = draw(1000 + seed, 7 if seed % 4 else 80, "float64")
     names = [name for name in ("attn_mask", "sinks") if name in options]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._public import explained
 from .._words.errors import count_of, integer_of, shown
 from .ragged import Ragged, as_array, check_filling, is_array, is_number, numbers
 
@@ -19,6 +20,7 @@ class Padded(NamedTuple):
     lens: NDArray[np.int64]
 
 
+@explained
 def pad(sequences: Sequence[Any], pad_id: float = 0) -> Padded:
     """Write sequences under each other and fill them up to the length of the longest.
 

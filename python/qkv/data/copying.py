@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._public import explained
 from .._words.errors import count_of
 
 
+@explained
 def copy_pairs(
     count: int, *, symbols: int = 10, min_len: int = 3, max_len: int = 10, first_id: int = 4, seed: int = 0
 ) -> list[list[int]]:

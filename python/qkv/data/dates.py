@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._public import explained
 from .._words.errors import count_of, integer_of, needs, shown
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "tr", "ru", "ja")
@@ -28,6 +29,7 @@ class DatePair(NamedTuple):
         return "".join(token for token in self.source if len(token) == 1)
 
 
+@explained
 def date_pairs(
     count: int,
     *,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._public import explained
 from .._words.errors import count_of, shown
 from .dates import babel
 from .templates import ADJECTIVES, NAMES, NUMBERS, PAIRS, PLACES, TAGGED, TAGS, TOPICS
@@ -56,6 +57,7 @@ class Task(NamedTuple):
         return sorted({w for e in (*self.train, *self.test) for w in (*e.first, *e.second)})
 
 
+@explained
 def task(name: str, count: int = 2000, *, held_out: int = 500, seed: int = 0) -> Task:
     """Make sentences out of templates and the names of countries, languages, months and weekdays (CLDR, through Babel).
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .._words.errors import integer_of, needs
 
 
+@explained
 def topics() -> list[str]:
     """Give the chapters of ``pydoc_data.topics``, what ``help("if")`` shows, in the order of their names.
 
@@ -36,6 +38,7 @@ def topics() -> list[str]:
     return [found[name] for name in sorted(found)]
 
 
+@explained
 def unigram_entropy(tokens: ArrayLike) -> float:
     """``-sum_c p_c log p_c`` of the relative frequencies ``p``, in nats.
 
@@ -69,6 +72,7 @@ def unigram_entropy(tokens: ArrayLike) -> float:
     return max(float(-(p * np.log(p)).sum()), 0.0)
 
 
+@explained
 def windows(ids: Sequence[int] | NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """Cut a long text into pieces of equal length, each beginning behind the last; what is left is dropped.
 

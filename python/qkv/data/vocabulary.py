@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from .._public import explained
 from .._words.errors import integer_of, shown, unknown_attribute
 from .ragged import as_array, is_array
 
@@ -15,6 +16,7 @@ PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<start>", "<end>"
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
+@explained
 def words(text: str) -> list[str]:
     """Cut a text into words in lower case and single signs.
 

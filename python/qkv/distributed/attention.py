@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from .._public import explained
 from .._words.errors import shown
 from ..functions.attention import SplitOptions, scaled_dot_product_attention, with_options
 from ..scores import alibi
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@explained
 @with_options(SplitOptions)
 def attention(query: Any, key: Any, value: Any, comm: Any, **options: Unpack[SplitOptions]) -> Any:
     r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.

@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any
 
+from .._public import explained
 from .environment import launched, slurm_size, told_size
 from .waiting import watch
 
@@ -56,6 +57,7 @@ def check_launcher(mpi: Any) -> None:
     )
 
 
+@explained
 def rank() -> int:
     """Give the number of this process among those of the job, from 0.
 
@@ -80,6 +82,7 @@ def rank() -> int:
     return 0 if comm is None else int(comm.Get_rank())
 
 
+@explained
 def size() -> int:
     """Give the number of processes of the job.
 
@@ -102,6 +105,7 @@ def size() -> int:
     return 1 if comm is None else int(comm.Get_size())
 
 
+@explained
 def is_main() -> bool:
     """Say whether this is rank 0, which prints and writes files.
 

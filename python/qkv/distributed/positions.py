@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._public import explained
 from .._words.errors import integer_of, shown
 from .communicator import check
 
@@ -38,6 +39,7 @@ def count(length: int, ranks: int, rank: int, causal: bool) -> int:
     return sum(stretch.size for stretch in stretches(length, ranks, rank, causal))
 
 
+@explained
 def positions(L: int, comm: Any, is_causal: bool | str = False) -> NDArray[np.int64]:
     """Give the positions of a sequence that this rank holds, in the order in which it holds them.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .. import _core
+from .._public import explained
 from .docstrings import complete
 
 
+@explained
 def relu(x: Any) -> Any:
     """
     >>> qkv.relu([-1.0, 2.0])
@@ -20,6 +22,7 @@ def relu(x: Any) -> Any:
     return _core.relu(x)
 
 
+@explained
 def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
     """
     Parameters
@@ -44,6 +47,7 @@ def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
     return _core.gelu(x, approximate)
 
 
+@explained
 def tanh(x: Any) -> Any:
     """
     >>> qkv.tanh([0.0, 100.0])
@@ -52,6 +56,7 @@ def tanh(x: Any) -> Any:
     return _core.tanh(x)
 
 
+@explained
 def sigmoid(x: Any) -> Any:
     """
     >>> qkv.sigmoid([-1000.0, 0.0])
@@ -60,6 +65,7 @@ def sigmoid(x: Any) -> Any:
     return _core.sigmoid(x)
 
 
+@explained
 def silu(x: Any) -> Any:
     """
     >>> qkv.silu([0.0, 1.0]).round(4)
@@ -73,6 +79,7 @@ def silu(x: Any) -> Any:
     return _core.silu(x)
 
 
+@explained
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     """``x`` above 0, ``negative_slope x`` below; the derivative at 0 is that from below.
 
@@ -98,6 +105,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return _core.leaky_relu(x, negative_slope)
 
 
+@explained
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """``x`` above 0, ``alpha (exp(x) - 1)`` below; the derivative at 0 is that from below.
 
@@ -123,6 +131,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     return _core.elu(x, alpha)
 
 
+@explained
 def softplus(x: Any, beta: float = 1.0) -> Any:
     """``log(1 + exp(beta x)) / beta``, without overflow and with all digits of tiny results.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._public import explained
 
 
+@explained
 def additive_attention(
     queries: Any,
     keys: Any,

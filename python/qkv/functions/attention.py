@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar
 
 from .. import _core
+from .._public import explained
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@explained
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

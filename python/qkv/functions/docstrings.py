@@ -35,7 +35,7 @@ def complete(module: str) -> None:
     for name, thing in vars(sys.modules[module]).items():
         own = isinstance(thing, FunctionType) and thing.__module__ == module and name[0] != "_"
         if own and thing.__doc__:  # which python -OO leaves out
-            thing.__doc__ = _completed(thing)
+            thing.__doc__ = inspect.unwrap(thing).__doc__ = _completed(thing)
 
 
 def _completed(function: FunctionType) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._public import explained
 from .docstrings import complete
 
 __all__ = ["abs", "clip", "cos", "erf", "exp", "exp2", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
 
+@explained
 def exp(x: Any) -> Any:
     """
     >>> float(qkv.exp(0.0))
@@ -18,6 +20,7 @@ def exp(x: Any) -> Any:
     return _core.exp(x)
 
 
+@explained
 def exp2(x: Any) -> Any:
     """
     >>> float(qkv.exp2(3.0))
@@ -26,6 +29,7 @@ def exp2(x: Any) -> Any:
     return _core.exp2(x)
 
 
+@explained
 def log(x: Any) -> Any:
     """
     >>> float(qkv.log(1.0))
@@ -34,6 +38,7 @@ def log(x: Any) -> Any:
     return _core.log(x)
 
 
+@explained
 def sqrt(x: Any) -> Any:
     """
     >>> float(qkv.sqrt(4.0))
@@ -42,6 +47,7 @@ def sqrt(x: Any) -> Any:
     return _core.sqrt(x)
 
 
+@explained
 def sin(x: Any) -> Any:
     """
     >>> float(qkv.sin(0.0))
@@ -50,6 +56,7 @@ def sin(x: Any) -> Any:
     return _core.sin(x)
 
 
+@explained
 def cos(x: Any) -> Any:
     """
     >>> float(qkv.cos(0.0))
@@ -58,6 +65,7 @@ def cos(x: Any) -> Any:
     return _core.cos(x)
 
 
+@explained
 def erf(x: Any) -> Any:
     """
     >>> float(qkv.erf(0.0))
@@ -66,6 +74,7 @@ def erf(x: Any) -> Any:
     return _core.erf(x)
 
 
+@explained
 def abs(x: Any) -> Any:
     """
     >>> float(qkv.abs(-2.0))
@@ -74,6 +83,7 @@ def abs(x: Any) -> Any:
     return _core.abs(x)
 
 
+@explained
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     """
     Parameters
@@ -96,6 +106,7 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     return _core.clip(x, low, high)
 
 
+@explained
 def where(condition: Any, a: Any, b: Any) -> Any:
     """
     Parameters
@@ -116,6 +127,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return _core.where(condition, a, b)
 
 
+@explained
 def maximum(a: Any, b: Any) -> Any:
     """
     Returns
@@ -131,6 +143,7 @@ def maximum(a: Any, b: Any) -> Any:
     return _core.maximum(a, b)
 
 
+@explained
 def minimum(a: Any, b: Any) -> Any:
     """
     Returns

@@ -10,11 +10,13 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._public import explained
 from .grad_mode import GradMode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@explained
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Copy numbers into a Tensor.
 
@@ -45,6 +47,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return _core.tensor(data, dtype, requires_grad)
 
 
+@explained
 def grad(
     output: Tensor,
     inputs: Tensor | Sequence[Tensor],
@@ -94,6 +97,7 @@ def grad(
     return _core.grad(output, list(inputs), gradient, retain_graph, create_graph)
 
 
+@explained
 def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
     """All partial derivatives ``d f(x)_i / d x_j``.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import _core
+from .._public import explained
 from .._words.errors import shown
 from .attention import ImageOptions, with_options
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
+@explained
 @with_options(ImageOptions)
 def attention_image(
     query: Any,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _core
+from .._public import explained
 from .._words.errors import integer_of, shown
 from .cutting import cut
 from .docstrings import complete
@@ -16,6 +17,7 @@ from .sorting import _numbers_of
 __all__ = ["concatenate", "pad", "split", "stack"]
 
 
+@explained
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     """
     Parameters
@@ -38,6 +40,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
     return _core.concatenate(tensors, axis)
 
 
+@explained
 def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     """
     Parameters
@@ -77,6 +80,7 @@ def _rows(x: Any, pad_width: Any) -> tuple[list[int], list[int]]:
     return [int(before) for before, _ in pairs], [int(behind) for _, behind in pairs]
 
 
+@explained
 def pad(
     x: Any,
     pad_width: Any,
@@ -133,6 +137,7 @@ def pad(
     return np.pad(_numbers_of("pad", x), [*zip(before, behind, strict=True)], mode)
 
 
+@explained
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Cut an array into pieces along an axis, as ``np.split``.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .. import _core
+from .._public import explained
 
 
+@explained
 def linear_attention(
     query: Any,
     key: Any,

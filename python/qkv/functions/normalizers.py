@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._public import explained
 from .docstrings import complete
 
 
+@explained
 def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``exp(x / temperature)``, divided by its sum along an axis.
 
@@ -29,6 +31,7 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     return _core.softmax(x, axis, temperature)
 
 
+@explained
 def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """``x / temperature - logsumexp(x / temperature)`` along an axis: the logarithm of the softmax.
 
@@ -45,6 +48,7 @@ def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     return _core.log_softmax(x, axis, temperature)
 
 
+@explained
 def sparsemax(x: Any, axis: int = -1) -> Any:
     """``max(x - tau, 0)`` with the ``tau`` that makes the sum along an axis 1: the weights that are nearest to ``x``.
 
@@ -66,6 +70,7 @@ def sparsemax(x: Any, axis: int = -1) -> Any:
     return _core.sparsemax(x, axis)
 
 
+@explained
 def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
     """``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, with the ``tau`` that makes the sum along an axis 1.
 
@@ -96,6 +101,7 @@ def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
     return _core.entmax(x, alpha, axis)
 
 
+@explained
 def masked_softmax(
     scores: Any, valid_lens: Any = None, *, mask: Any = None, masked_value: float | None = None
 ) -> Any:
@@ -143,6 +149,7 @@ def masked_softmax(
     return _core.masked_softmax(scores, valid_lens, mask, masked_value)
 
 
+@explained
 def softmax_jacobian(x: Any) -> Any:
     """``diag(p) - p p^T`` for ``p = softmax(x)`` on the last axis.
 

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _core
+from .._public import explained
 from .._words.errors import shown
 from .grad_mode import refuse_gradients
 
 __all__ = ["alibi_slopes", "apply_rotary", "relative_rotation", "rotary_tables", "sinusoidal_positions"]
 
 
+@explained
 def sinusoidal_positions(
     max_len: int, dim: int, base: float = 10000.0, dtype: DTypeLike = "float32"
 ) -> NDArray[Any]:
@@ -52,6 +54,7 @@ def sinusoidal_positions(
     return _rounded(_core.sinusoidal_positions(max_len, dim, base), dtype, "sinusoidal_positions")
 
 
+@explained
 def relative_rotation(
     offset: int, dim: int, base: float = 10000.0, dtype: DTypeLike = "float32"
 ) -> NDArray[Any]:
@@ -89,6 +92,7 @@ def relative_rotation(
     return _rounded(_core.relative_rotation(offset, dim, base), dtype, "relative_rotation")
 
 
+@explained
 def rotary_tables(
     positions: ArrayLike,
     dim: int,
@@ -147,6 +151,7 @@ def rotary_tables(
     return _rounded(cos, dtype, "rotary_tables"), _rounded(sin, dtype, "rotary_tables")
 
 
+@explained
 def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> Any:
     """Rotate pairs of features by their position's angle: ``(a, b)`` to ``(a cos - b sin, a sin + b cos)``.
 
@@ -202,6 +207,7 @@ def _of_learned_angles(x: Any, cos: Any, sin: Any, interleaved: bool) -> Any:
     return _core.concatenate([turned.reshape(*x.shape[:-1], 2 * half), x[..., 2 * half :]], -1)
 
 
+@explained
 def alibi_slopes(num_heads: int, dtype: DTypeLike = "float32") -> NDArray[Any]:
     """Slopes of ALiBi's penalty on distance: ``2^(-8h/H)`` for ``h = 1, ..., H`` where H is a power of two.
 

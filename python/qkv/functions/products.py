@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._public import explained
 from .._words.errors import shown
 
 __all__ = ["einsum", "matmul"]
 
 
+@explained
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
 
@@ -39,6 +41,7 @@ def matmul(a: Any, b: Any) -> Any:
     return _core.matmul(a, b)
 
 
+@explained
 def einsum(subscripts: str, *operands: Any) -> Any:
     """Sums of products by names of axes: ``einsum("bqd,bkd->bqk", queries, keys)``.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._public import explained
 from .docstrings import complete
 
 __all__ = ["cumprod", "cumsum", "logsumexp", "normalize"]
 
 
+@explained
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
 
@@ -30,6 +32,7 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     return _core.logsumexp(x, axis, keepdims)
 
 
+@explained
 def cumsum(x: Any, axis: int | None = None) -> Any:
     """Sums of the numbers up to each place.
 
@@ -54,6 +57,7 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     return _core.cumsum(x, axis)
 
 
+@explained
 def cumprod(x: Any, axis: int | None = None) -> Any:
     """Products of the numbers up to each place.
 
@@ -78,6 +82,7 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     return _core.cumprod(x, axis)
 
 
+@explained
 def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, eps: float = 1e-12) -> Any:
     """``x / max(|x|_p, eps)``: vectors of length 1 along an axis.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._public import explained
 from .._words.errors import count_of
 
 # OpenBLAS's cores by what they use; a core that is not listed is not judged.
@@ -31,6 +32,7 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+@explained
 def config() -> dict[str, Any]:
     """Versions, instruction sets, BLAS and threads as a dictionary.
 
@@ -67,6 +69,7 @@ def config() -> dict[str, Any]:
     return facts
 
 
+@explained
 def set_batch_invariant(on: bool) -> None:
     """Whether the result of an item is the same bits alone and in any batch.
 
@@ -108,6 +111,7 @@ def set_batch_invariant(on: bool) -> None:
     _core.set_batch_invariant(bool(on))
 
 
+@explained
 def get_batch_invariant() -> bool:
     """Whether :func:`set_batch_invariant` is on.
 
@@ -119,6 +123,7 @@ def get_batch_invariant() -> bool:
     return _core.get_batch_invariant()
 
 
+@explained
 def set_num_threads(n: int) -> None:
     """Let everything from the next call on run on at most so many threads, those of OpenBLAS among them.
 
@@ -146,6 +151,7 @@ def set_num_threads(n: int) -> None:
     _core.set_num_threads(count_of("set_num_threads", "n", n, 1))
 
 
+@explained
 def get_num_threads() -> int:
     """On how many threads qkv computes at most; :func:`set_num_threads` sets it.
 
@@ -161,6 +167,7 @@ def get_num_threads() -> int:
     return _core.get_num_threads()
 
 
+@explained
 def cached_bytes() -> int:
     """How much memory of freed arrays is kept for the next ones; :func:`empty_cache` gives it back.
 
@@ -178,6 +185,7 @@ def cached_bytes() -> int:
     return _core.cached_bytes()
 
 
+@explained
 def empty_cache() -> None:
     """Give the memory of freed arrays that is kept for the next ones back to the system.
 
@@ -188,6 +196,7 @@ def empty_cache() -> None:
     _core.empty_cache()
 
 
+@explained
 def show_config() -> None:
     """Print :func:`config`, one fact a line.
 

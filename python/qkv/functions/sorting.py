@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._public import explained
 from .._words.errors import shown
 from .docstrings import complete
 
@@ -22,6 +23,7 @@ def _numbers_of(operation: str, x: Any) -> Any:
     return array.astype(np.float32) if array.dtype.kind == "f" and not hasattr(x, "dtype") else array
 
 
+@explained
 def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     """Where the numbers of the sorted array stand; equal numbers keep their order.
 
@@ -59,6 +61,7 @@ def _sorted(operation: str, x: Any, axis: Any, descending: bool) -> Any:
     return _core.sort(numbers, int(axis), bool(descending))
 
 
+@explained
 def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     """The numbers in order; PyTorch gives their places as well, which :func:`argsort` does here.
 
@@ -82,6 +85,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
     return _sorted("sort", x, axis, descending)[0]
 
 
+@explained
 def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
     """The ``k`` largest numbers along an axis, the largest first, and where they stand.
 
@@ -115,6 +119,7 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, 
     return _core.topk(x, k, axis, largest)
 
 
+@explained
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """The numbers at these places of an axis, for each place of the other axes (PyTorch's ``gather``).
 
@@ -146,6 +151,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     return _core.take_along_axis(x, indices, axis)
 
 
+@explained
 def one_hot(ids: Any, num_classes: int | None = None) -> Any:
     """1 at the place of each id, 0 elsewhere.
 

@@ -10,7 +10,7 @@ import importlib
 import sys
 from contextlib import suppress
 
-from .._public import publish
+from .._public import explained, publish
 
 __all__ = ["register"]
 
@@ -18,6 +18,7 @@ __all__ = ["register"]
 _TELLING = ["qkv.interop.einops"]
 
 
+@explained
 def register() -> None:
     """Let einops take Tensors, if it is imported.
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._public import explained
 
 Kernel = str | Callable[[Any], Any]
 
 
+@explained
 def kernel_values(u: Any, kernel: Kernel = "gaussian") -> Any:
     """Kernel ``K(|u|)`` of a distance ``u`` measured in bandwidths, unnormalised.
 
@@ -58,6 +60,7 @@ def _called(operation: str, kernel: Callable[[Any], Any], u: Any) -> Any:
     return values
 
 
+@explained
 def kernel_attention(
     queries: Any,
     keys: Any,

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
+from .._public import explained
 from .._words.errors import closest, shown
 from ..functions.elementwise import where
 from .names import Names, Part
@@ -41,6 +42,7 @@ class Change:
         self._of_thread.observers.pop().leave()
 
 
+@explained
 def change(model: Any, changes: Mapping[str, Callable[[Tensor], Any]]) -> Change:
     """Replace values inside a model by what functions of them return, within a ``with`` block.
 
@@ -108,6 +110,7 @@ def _checked(name: str, function: Callable[[Tensor], Any]) -> Callable[[Tensor],
     return changed
 
 
+@explained
 def without_heads(model: Any, heads: Mapping[int | str, Iterable[int]]) -> Change:
     """Switch heads of attention layers off within a ``with`` block: their results are 0.
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._core import Tensor
+from .._public import explained
 from .._words.errors import integer_of, shown
 from ..functions.gradients import grad, no_grad
 from .changing import change, without_heads
@@ -17,6 +18,7 @@ from .names import Names, layer_of
 from .recording import Recording, by_heads, record
 
 
+@explained
 def importance(
     model: Any,
     loss: Callable[[Any], Any],
@@ -96,6 +98,7 @@ def _number(loss: Any) -> Tensor:
     return loss
 
 
+@explained
 def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArray[np.float64]:
     """What a token takes from each token of the input, through all layers of self-attention.
 
@@ -170,6 +173,7 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
     return row
 
 
+@explained
 def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
     """What the model would predict if its last layers did nothing: the logits of each layer's output.
 

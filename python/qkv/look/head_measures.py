@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._public import explained
 from .._words.errors import shown
 from .recording import Recording, record
 
@@ -27,6 +28,7 @@ class Measures(NamedTuple):
     separators: NDArray[np.float64]
 
 
+@explained
 def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywords: Any) -> Measures:
     """Where each head attends, as means over all real queries: memory grows with the length alone.
 

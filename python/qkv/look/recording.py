@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._numpy import without_history
+from .._public import explained
 from .._words.errors import closest
 from ..functions.image import picture
 from .names import Names, Part
@@ -240,6 +241,7 @@ def by_heads(weights: Any, part: Part) -> Any:
     return weights if len(weights.shape) == 4 else weights[None]
 
 
+@explained
 def record(
     model: Any,
     *inputs: Any,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from .._public import publish
+from .._public import explained, publish
 from .._words.errors import integer_of, shown
 
 __all__ = ["attention", "causal", "formulas", "lengths", "padding", "window"]
@@ -32,6 +32,7 @@ __all__ = ["attention", "causal", "formulas", "lengths", "padding", "window"]
 Mask = NDArray[np.bool_]
 
 
+@explained
 def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) -> Mask:
     """Mark the first ``valid_lens`` of `max_len` positions: ``mask[..., j] = j < valid_lens[...]``.
 
@@ -82,6 +83,7 @@ def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) ->
     return mask
 
 
+@explained
 def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mask:
     """Mark the real tokens of padded sentences: ``ids != pad_id``.
 
@@ -118,6 +120,7 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
     return mask[:, None, None] if heads_axis else mask
 
 
+@explained
 def causal(
     Lq: int, Lk: int | None = None, alignment: str = "upper_left", *, q_offset: ArrayLike | None = None
 ) -> Mask:
@@ -154,6 +157,7 @@ def causal(
     return _allowed("causal", Lq, Lk, alignment, q_offset, True, (-1, -1))
 
 
+@explained
 def window(
     Lq: int,
     Lk: int | None = None,
@@ -202,6 +206,7 @@ def window(
     return _allowed("window", Lq, Lk, alignment, q_offset, False, sides.tolist())
 
 
+@explained
 def attention(
     query_lens: ArrayLike,
     key_lens: ArrayLike,

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .._formulas import Formula
+from .._public import explained
 from ._checks import check_functions
 
 MaskMod = Callable[..., Any]
 
 
+@explained
 def and_masks(*masks: MaskMod) -> MaskMod:
     """Allow what all masks allow.
 
@@ -48,6 +50,7 @@ def _and_masks(masks: tuple[MaskMod, ...], b: Any, h: Any, q_idx: Any, kv_idx: A
     return allowed
 
 
+@explained
 def or_masks(*masks: MaskMod) -> MaskMod:
     """Allow what one of the masks allows.
 
@@ -85,6 +88,7 @@ def _or_masks(masks: tuple[MaskMod, ...], b: Any, h: Any, q_idx: Any, kv_idx: An
     return allowed
 
 
+@explained
 def not_mask(mask: MaskMod) -> MaskMod:
     """Allow what a mask does not.
 

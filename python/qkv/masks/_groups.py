@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .._formulas import Formula, array_of
+from .._public import explained
 from ._checks import check, id_at, ids_of
 
 MaskMod = Callable[..., Any]
 
 
+@explained
 def prefix(length: Any) -> MaskMod:
     """``kv_idx < length or kv_idx <= q_idx``: all see the prefix, what follows is causal.
 
@@ -51,6 +53,7 @@ def _prefix(length: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     return (kv_idx < (length[b] if getattr(length, "shape", ()) else length)) | (q_idx >= kv_idx)
 
 
+@explained
 def documents(ids: Any) -> MaskMod:
     """``ids[q_idx] == ids[kv_idx]``: several documents in one sequence do not see each other.
 
@@ -86,6 +89,7 @@ def _documents(ids: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     return id_at(ids, b, q_idx) == id_at(ids, b, kv_idx)
 
 
+@explained
 def shared_prefix(prefix: int, ids: Any) -> MaskMod:
     """``kv_idx < prefix``, or the same branch and ``kv_idx <= q_idx``: answers to one prompt, side by side.
 
@@ -124,6 +128,7 @@ def _shared_prefix(prefix: int, ids: Any, b: Any, h: Any, q_idx: Any, kv_idx: An
     return (kv_idx < prefix) | ((id_at(ids, b, q_idx) == id_at(ids, b, kv_idx)) & (q_idx >= kv_idx))
 
 
+@explained
 def block_diffusion(block: int, length: int | None = None) -> MaskMod:
     """``kv_idx // block <= q_idx // block``: blocks are denoised one after the other, each as a whole.
 

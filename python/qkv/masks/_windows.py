@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._formulas import Formula
+from .._public import explained
 from ._checks import check
 
 MaskMod = Callable[..., Any]
 
 
+@explained
 def causal(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     """``kv_idx <= q_idx``: hide the future.
 
@@ -38,6 +40,7 @@ def causal(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     return q_idx >= kv_idx
 
 
+@explained
 def sliding_window(left: int, right: int = 0) -> MaskMod:
     """``q_idx - left <= kv_idx <= q_idx + right``.
 
@@ -80,6 +83,7 @@ def _sliding_window(left: int, right: int, b: Any, h: Any, q_idx: Any, kv_idx: A
     return allowed
 
 
+@explained
 def dilated(window: int, step: int) -> MaskMod:
     """``|q_idx - kv_idx| <= window`` and a multiple of ``step``: a window with gaps.
 
@@ -120,6 +124,7 @@ def _dilated(window: int, step: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) ->
     return (abs(q_idx - kv_idx) <= window) & ((q_idx - kv_idx) % step == 0)
 
 
+@explained
 def strided(step: int) -> MaskMod:
     """Show the ``step`` newest positions and every ``step``-th before them: causal and sparse.
 
@@ -157,6 +162,7 @@ def _strided(step: int, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
     return (q_idx >= kv_idx) & ((q_idx - kv_idx < step) | ((q_idx - kv_idx) % step == 0))
 
 
+@explained
 def global_window(window: int, count: int) -> MaskMod:
     """``|q_idx - kv_idx| <= window``, and the first ``count`` tokens see all and are seen by all.
 
@@ -196,6 +202,7 @@ def _global_window(window: int, count: int, b: Any, h: Any, q_idx: Any, kv_idx: 
     return (abs(q_idx - kv_idx) <= window) | (q_idx < count) | (kv_idx < count)
 
 
+@explained
 def neighbours(height: int, width: int, radius: int) -> MaskMod:
     """Show each pixel the ``(2 radius + 1)^2`` pixels nearest to it, in a picture whose rows follow each other.
 

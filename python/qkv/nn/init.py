@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Generator, Tensor
-from .._public import publish
+from .._public import explained, publish
 
 
 def _draw(tensor: Tensor, kind: str, a: float, b: float, rng: Generator | None) -> Tensor:
@@ -15,6 +15,7 @@ def _draw(tensor: Tensor, kind: str, a: float, b: float, rng: Generator | None) 
     return tensor
 
 
+@explained
 def uniform(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, rng: Generator | None = None) -> Tensor:
     """Draw from the uniform distribution on ``[low, high)``.
 
@@ -39,6 +40,7 @@ def uniform(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, rng: Generat
     return _draw(tensor, "uniform", low, high, rng)
 
 
+@explained
 def normal(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, rng: Generator | None = None) -> Tensor:
     """Draw from the normal distribution.
 
@@ -63,6 +65,7 @@ def normal(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, rng: Generato
     return _draw(tensor, "normal", mean, std, rng)
 
 
+@explained
 def xavier_uniform(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = None) -> Tensor:
     """Uniform in ``+-gain sqrt(6 / (fan_in + fan_out))``.
 
@@ -96,6 +99,7 @@ def xavier_uniform(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None =
     return _draw(tensor, "xavier_uniform", gain, 0.0, rng)
 
 
+@explained
 def xavier_normal(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = None) -> Tensor:
     """Normal with standard deviation ``gain sqrt(2 / (fan_in + fan_out))``.
 
@@ -125,6 +129,7 @@ def xavier_normal(tensor: Tensor, gain: float = 1.0, *, rng: Generator | None = 
     return _draw(tensor, "xavier_normal", gain, 0.0, rng)
 
 
+@explained
 def kaiming_uniform(tensor: Tensor, a: float = math.sqrt(5), *, rng: Generator | None = None) -> Tensor:
     """Uniform in ``+-sqrt(6 / ((1 + a^2) fan_in))``; the default is what Linear uses, ``+-1 / sqrt(fan_in)``.
 

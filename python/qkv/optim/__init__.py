@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import _core
 from .._core import Tensor
-from .._public import publish
+from .._public import explained, publish
 from .optimizers import Optimizer
 from .parameter_groups import ParameterGroup, Reader, number, tensors_of, truth, two_numbers
 from .plateau import ReduceLROnPlateau
@@ -222,6 +222,7 @@ class AdamW(Adam):
         self._begin(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
 
+@explained
 def clip_grad_norm(params: Iterable[Any] | Any, max_norm: float) -> float:
     """Multiply all gradients by ``max_norm / (norm + 1e-6)`` if that is below 1.
 

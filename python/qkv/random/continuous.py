@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from .._core import Generator
+from .._public import explained
 from ..functions.grad_mode import refuse_gradients
 from .arguments import float_name, generator_of, shape_of, unpacked
 
@@ -20,6 +21,7 @@ def _drawn(name: str, draw: str, size: Any, dtype: Any, rng: Any, *numbers: floa
     return drawn
 
 
+@explained
 def rand(
     *size: int | Sequence[int], dtype: npt.DTypeLike = "float32", rng: Generator | None = None
 ) -> npt.NDArray[Any]:
@@ -54,6 +56,7 @@ def rand(
     return _drawn("rand", "_uniform", unpacked(size), dtype, rng, 0.0, 1.0)
 
 
+@explained
 def randn(
     *size: int | Sequence[int], dtype: npt.DTypeLike = "float32", rng: Generator | None = None
 ) -> npt.NDArray[Any]:
@@ -94,6 +97,7 @@ def randn(
     return _drawn("randn", "_normal", unpacked(size), dtype, rng, 0.0, 1.0)
 
 
+@explained
 def uniform(
     low: float,
     high: float,
@@ -140,6 +144,7 @@ def uniform(
     return _drawn("uniform", "_uniform", size, dtype, rng, low, high)
 
 
+@explained
 def normal(
     mean: float,
     std: float,
@@ -183,6 +188,7 @@ def normal(
     return _drawn("normal", "_normal", size, dtype, rng, mean, std)
 
 
+@explained
 def exponential(
     rate: float, size: int | Sequence[int], *, dtype: npt.DTypeLike = "float32", rng: Generator | None = None
 ) -> npt.NDArray[Any]:

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core import Generator
+from .._public import explained
 from .._words.errors import count_of, integer_of
 from ..functions.grad_mode import refuse_gradients
 from .arguments import float_name, floats, generator_of, shape_of
 
 
+@explained
 def randint(
     low: int, high: int, size: int | Sequence[int], *, rng: Generator | None = None
 ) -> npt.NDArray[np.int64]:
@@ -55,6 +57,7 @@ def randint(
     return drawn
 
 
+@explained
 def randperm(n: int, *, rng: Generator | None = None) -> npt.NDArray[np.int64]:
     """A random permutation of 0 .. n - 1 (Fisher-Yates).
 
@@ -86,6 +89,7 @@ def randperm(n: int, *, rng: Generator | None = None) -> npt.NDArray[np.int64]:
     return drawn
 
 
+@explained
 def bernoulli(
     p: npt.ArrayLike,
     size: int | Sequence[int] | None = None,
@@ -143,6 +147,7 @@ def bernoulli(
     return drawn
 
 
+@explained
 def multinomial(
     p: npt.ArrayLike, num_samples: int, replacement: bool = False, *, rng: Generator | None = None
 ) -> npt.NDArray[np.int64]:

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core import Generator
+from .._public import explained
 from .arguments import DEFAULT, generator_of
 
 
+@explained
 def manual_seed(s: int) -> Generator:
     """Restart the default generator at the beginning of the stream of seed ``s``.
 
@@ -39,6 +41,7 @@ def manual_seed(s: int) -> Generator:
     return DEFAULT.manual_seed(s)
 
 
+@explained
 def get_rng_state(rng: Generator | None = None) -> npt.NDArray[np.uint32]:
     """Everything that decides the future of a stream, for exact resumption.
 
@@ -65,6 +68,7 @@ def get_rng_state(rng: Generator | None = None) -> npt.NDArray[np.uint32]:
     return state
 
 
+@explained
 def set_rng_state(state: npt.NDArray[np.uint32], rng: Generator | None = None) -> None:
     """Continue a stream where :func:`get_rng_state` recorded it.
 

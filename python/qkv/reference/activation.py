@@ -7,9 +7,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
+
 Array = NDArray[np.float64]
 
 
+@explained
 def relu(x: ArrayLike) -> Array:
     """Compute ``max(x, 0)``.
 
@@ -21,6 +24,7 @@ def relu(x: ArrayLike) -> Array:
     return np.maximum(np.asarray(x, np.float64), 0.0)
 
 
+@explained
 def sigmoid(x: ArrayLike) -> Array:
     """Compute ``1 / (1 + exp(-x))`` as ``exp(-log(1 + exp(-x)))``, which keeps the digits of tiny results.
 
@@ -32,6 +36,7 @@ def sigmoid(x: ArrayLike) -> Array:
     return np.asarray(np.exp(-np.logaddexp(0.0, -np.asarray(x, np.float64))))
 
 
+@explained
 def tanh(x: ArrayLike) -> Array:
     """Compute the hyperbolic tangent.
 
@@ -43,6 +48,7 @@ def tanh(x: ArrayLike) -> Array:
     return np.tanh(np.asarray(x, np.float64))
 
 
+@explained
 def gelu(x: ArrayLike, approximate: str = "none") -> Array:
     """Compute ``x Phi(x)``, Phi the normal distribution function.
 

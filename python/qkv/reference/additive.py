@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._public import explained
 from .rows import allowed_by_lengths, apply_dropout, pool_rows, split_mask, weights_per_row
 
 NAME = "additive_attention"
 
 
+@explained
 def additive_attention(
     queries: ArrayLike,
     keys: ArrayLike,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .masks import positions
 from .rows import allowed_by_lengths, apply_dropout, pool_rows, split_mask, weights_per_row
 
@@ -14,6 +15,7 @@ Array = NDArray[np.float64]
 NAME = "scaled_dot_product_attention"
 
 
+@explained
 def scaled_dot_product_attention(
     query: ArrayLike,
     key: ArrayLike,

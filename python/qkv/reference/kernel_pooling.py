@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .rows import allowed_by_lengths, pool_rows, weights_per_row
 
 Kernel = str | Callable[[Any], Any]
@@ -21,6 +22,7 @@ KERNELS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 }
 
 
+@explained
 def kernel_values(u: ArrayLike, kernel: Kernel = "gaussian") -> NDArray[np.float64]:
     """Evaluate a kernel, unnormalised, at distances `u` measured in bandwidths.
 
@@ -57,6 +59,7 @@ def kernel_values(u: ArrayLike, kernel: Kernel = "gaussian") -> NDArray[np.float
     return KERNELS[kernel](np.abs(u))
 
 
+@explained
 def kernel_attention(
     queries: ArrayLike,
     keys: ArrayLike,

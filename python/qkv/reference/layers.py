@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .activation import gelu, relu
 from .attention import scaled_dot_product_attention
 from .norm import layer_norm
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 State = Mapping[str, ArrayLike]
 
 
+@explained
 def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Array:
     """Compute ``x weight^T + bias``.
 
@@ -50,6 +52,7 @@ def sub_state(state: State, prefix: str) -> dict[str, ArrayLike]:
     return {name[len(prefix) :]: array for name, array in state.items() if name.startswith(prefix)}
 
 
+@explained
 def multi_head_attention(
     state: State,
     queries: ArrayLike,
@@ -143,6 +146,7 @@ def _split_in_proj(state: State) -> State:
     return split
 
 
+@explained
 def position_wise_ffn(state: State, x: ArrayLike, activation: str = "relu") -> Array:
     """Compute ``linear2(activation(linear1(x)))`` at each position alone.
 
@@ -177,6 +181,7 @@ def position_wise_ffn(state: State, x: ArrayLike, activation: str = "relu") -> A
     return _project(state, "linear2", relu(hidden) if activation == "relu" else gelu(hidden))
 
 
+@explained
 def add_norm(state: State, x: ArrayLike, y: ArrayLike, eps: float = 1e-5) -> Array:
     """Compute ``LayerNorm(x + y)``.
 
@@ -200,6 +205,7 @@ def add_norm(state: State, x: ArrayLike, y: ArrayLike, eps: float = 1e-5) -> Arr
     return layer_norm(total, state.get("norm.weight"), state.get("norm.bias"), eps)
 
 
+@explained
 def transformer_encoder_layer(
     state: State,
     src: ArrayLike,
@@ -259,6 +265,7 @@ def transformer_encoder_layer(
     return (x, weights) if return_weights else x
 
 
+@explained
 def transformer_decoder_layer(
     state: State,
     tgt: ArrayLike,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
+
 Array = NDArray[np.float64]
 
 
+@explained
 def linear_attention(
     query: ArrayLike,
     key: ArrayLike,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .softmax import log_softmax
 
 Array = NDArray[np.float64]
 
 
+@explained
 def cross_entropy(
     logits: ArrayLike,
     targets: ArrayLike,
@@ -58,6 +60,7 @@ def cross_entropy(
     return _reduce(np.where(kept, loss, 0.0), np.where(kept, w[t], 0.0), reduction, "cross_entropy")
 
 
+@explained
 def nll_loss(
     log_probs: ArrayLike,
     targets: ArrayLike,
@@ -96,6 +99,7 @@ def nll_loss(
     return _reduce(np.where(kept, loss, 0.0), np.where(kept, w[t], 0.0), reduction, "nll_loss")
 
 
+@explained
 def mse(predictions: ArrayLike, targets: ArrayLike, *, reduction: str = "mean") -> Array:
     """Compute ``(predictions - targets)^2``.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._public import publish
+from .._public import explained, publish
 
 __all__ = ["attention", "causal", "lengths", "padding", "positions", "window"]
 
 Mask = NDArray[np.bool_]
 
 
+@explained
 def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) -> Mask:
     """Mark the first ``valid_lens`` of `max_len` positions.
 
@@ -41,6 +42,7 @@ def lengths(valid_lens: ArrayLike, max_len: int, *, heads_axis: bool = False) ->
     return mask
 
 
+@explained
 def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mask:
     """Mark the real tokens: ``ids != pad_id``.
 
@@ -65,6 +67,7 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
     return mask[:, None, None] if heads_axis else mask
 
 
+@explained
 def positions(
     Lq: int, Lk: int, alignment: str, q_offset: ArrayLike | None, operation: str
 ) -> NDArray[np.int64]:
@@ -89,6 +92,7 @@ def positions(
     return np.asarray(offset[..., None] + np.arange(Lq), np.int64)
 
 
+@explained
 def causal(
     Lq: int, Lk: int | None = None, alignment: str = "upper_left", *, q_offset: ArrayLike | None = None
 ) -> Mask:
@@ -124,6 +128,7 @@ def causal(
     return np.arange(Lk) <= p[..., None]
 
 
+@explained
 def window(
     Lq: int,
     Lk: int | None = None,
@@ -161,6 +166,7 @@ def window(
     return ((left < 0) | (j >= p - left)) & ((right < 0) | (j <= p + right))
 
 
+@explained
 def attention(
     query_lens: ArrayLike,
     key_lens: ArrayLike,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
+
 Array = NDArray[np.float64]
 
 
+@explained
 def layer_norm(
     x: ArrayLike,
     weight: ArrayLike | None = None,
@@ -47,6 +50,7 @@ def layer_norm(
     return _scale_and_shift(y, weight, bias)
 
 
+@explained
 def rms_norm(
     x: ArrayLike,
     weight: ArrayLike | None = None,

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
+
 Array = NDArray[np.float64]
 State = dict[str, Any]
 
 
+@explained
 def sgd_step(
     parameter: ArrayLike,
     gradient: ArrayLike,
@@ -50,6 +53,7 @@ def sgd_step(
     return w - lr * step, {"velocity": velocity}
 
 
+@explained
 def adam_step(
     parameter: ArrayLike,
     gradient: ArrayLike,
@@ -96,6 +100,7 @@ def adam_step(
     return w - lr * m_hat / (np.sqrt(v_hat) + eps), {"step": t, "m": m, "v": v}
 
 
+@explained
 def adamw_step(
     parameter: ArrayLike,
     gradient: ArrayLike,
@@ -123,6 +128,7 @@ def adamw_step(
     return adam_step(w, gradient, state, lr=lr, betas=betas, eps=eps)
 
 
+@explained
 def clip_grad_norm(gradients: Sequence[ArrayLike], max_norm: float) -> tuple[float, list[Array]]:
     """Compute ``g * min(1, max_norm / (norm + 1e-6))``, the norm being that of all gradients together.
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from .._public import explained
+
 
 def _frequencies(dim: int, base: float) -> NDArray[np.float64]:
     """Give ``w_j = base^(-2j/dim)`` for each pair ``j`` of columns, (ceil(dim/2),)."""
     return np.asarray(base ** (-np.arange(0, dim, 2) / dim))
 
 
+@explained
 def sinusoidal_positions(
     max_len: int, dim: int, base: float = 10000.0, dtype: DTypeLike = "float64"
 ) -> NDArray[np.floating]:
@@ -48,6 +51,7 @@ def sinusoidal_positions(
     return table.astype(dtype)
 
 
+@explained
 def relative_rotation(
     offset: int, dim: int, base: float = 10000.0, dtype: DTypeLike = "float64"
 ) -> NDArray[np.floating]:
@@ -114,6 +118,7 @@ def _scaled_frequencies(
     return w, 1.0
 
 
+@explained
 def rotary_tables(
     positions: ArrayLike,
     dim: int,
@@ -159,6 +164,7 @@ def rotary_tables(
     return (size * np.cos(angles)).astype(dtype), (size * np.sin(angles)).astype(dtype)
 
 
+@explained
 def apply_rotary(
     x: ArrayLike, cos: ArrayLike, sin: ArrayLike, *, interleaved: bool = False
 ) -> NDArray[np.float64]:
@@ -195,6 +201,7 @@ def apply_rotary(
     return y
 
 
+@explained
 def alibi_slopes(num_heads: int, dtype: DTypeLike = "float64") -> NDArray[np.floating]:
     """Give the slope of each head's penalty on distance: ``2^(-8h/H)`` for ``h = 1..H``, H a power of two.
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .activation import sigmoid
 
 Array = NDArray[np.float64]
 State = Mapping[str, ArrayLike]
 
 
+@explained
 def gru_cell(x: ArrayLike, h: ArrayLike, state: State, layer: int = 0) -> Array:
     """Compute ``(1 - z) n + z h``, one step of a gated recurrent unit.
 
@@ -49,6 +51,7 @@ def gru_cell(x: ArrayLike, h: ArrayLike, state: State, layer: int = 0) -> Array:
     return np.asarray((1 - z) * n + z * np.asarray(h, np.float64))
 
 
+@explained
 def gru(
     state: State, x: ArrayLike, initial: ArrayLike | None = None, *, valid_lens: ArrayLike | None = None
 ) -> tuple[Array, Array]:

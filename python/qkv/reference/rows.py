@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
+@explained
 def entmax(x: ArrayLike, alpha: float = 1.5, axis: int = -1) -> Array:
     """Compute ``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, whose sum along `axis` is 1; ``tau`` by halving.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._public import explained
 from .rows import allowed_by_lengths, entmax, split_mask, weights_per_row
 
 
+@explained
 def softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArray[np.float64]:
     """Compute ``exp(x / temperature)``, divided by its sum along `axis`.
 
@@ -35,6 +37,7 @@ def softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArray[n
         return np.asarray(e / e.sum(axis, keepdims=True))
 
 
+@explained
 def sparsemax(x: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     """Compute ``max(x - tau, 0)``, whose sum along `axis` is 1.
 
@@ -55,6 +58,7 @@ def sparsemax(x: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     return entmax(x, 2.0, axis)
 
 
+@explained
 def log_softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArray[np.float64]:
     """Compute ``x / temperature - logsumexp(x / temperature)`` along `axis`.
 
@@ -78,6 +82,7 @@ def log_softmax(x: ArrayLike, axis: int = -1, temperature: float = 1.0) -> NDArr
         return np.asarray(x - logsumexp(x, axis=axis, keepdims=True))
 
 
+@explained
 def logsumexp(
     x: ArrayLike, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> NDArray[np.float64]:
@@ -107,6 +112,7 @@ def logsumexp(
     return np.asarray(result if keepdims else result.squeeze(axis))
 
 
+@explained
 def masked_softmax(
     scores: ArrayLike,
     valid_lens: ArrayLike | None = None,
@@ -148,6 +154,7 @@ def masked_softmax(
     return weights
 
 
+@explained
 def softmax_jacobian(x: ArrayLike) -> NDArray[np.float64]:
     """Compute ``diag(p) - p p^T`` for ``p = softmax(x)`` on the last axis.
 

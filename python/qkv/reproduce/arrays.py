@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._public import explained
+
 DATA = Path(__file__).parent / "data"
 
 _arrays: dict[str, np.ndarray] = {}
@@ -56,6 +58,7 @@ class Golden(Mapping[str, np.ndarray]):
         return {name[len(prefix) :]: self[name] for name in self._keys if name.startswith(prefix)}
 
 
+@explained
 def golden(group: str) -> Golden:
     """Give the golden arrays of a group, such as ``golden("D0-18")``.
 

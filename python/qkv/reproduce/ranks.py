@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .._public import explained
 from ..distributed.starting import environment, find_mpiexec
 from .trainings import VARIABLE
 
@@ -18,6 +19,7 @@ STORED = Path(__file__).parent / "data" / "ranks"
 SECONDS = 600  # for a program of seconds
 
 
+@explained
 def ranks_missing() -> str:
     """Say why programs cannot run on several ranks here, and what to install.
 
@@ -33,6 +35,7 @@ def ranks_missing() -> str:
     return ""
 
 
+@explained
 def on_ranks(name: str, program: str, ranks: int) -> Any:
     """Run a program under ``mpiexec`` and give what its rank 0 writes: JSON, into the file named by ``sys.argv[1]``.
 

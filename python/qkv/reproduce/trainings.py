@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from .._public import explained
 from ..training import History, Trainer, load_arrays, save_arrays
 
 STORED = Path(__file__).parent / "data" / "trainings"
 VARIABLE = "QKV_REPRODUCE_FULL"  # the folder for new results; nothing is trained anew without it
 
 
+@explained
 def trained(name: str, trainer: Trainer, batches: Any, **ends: Any) -> History:
     """Give a trainer's model the parameters that its training ended with, and return the history.
 
@@ -56,6 +58,7 @@ def trained(name: str, trainer: Trainer, batches: Any, **ends: Any) -> History:
     return history
 
 
+@explained
 def kept_tokens(name: str, tokens: Iterable[str]) -> list[str]:
     """Give the tokens that a stored model has numbers for.
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._atomic import write_file
+from .._public import explained
 
 FORMAT = 1
 FACTS = "facts"
@@ -29,6 +30,7 @@ class CheckpointError(ValueError):
     """A file that is damaged, is no checkpoint, or belongs to another run."""
 
 
+@explained
 def save_arrays(
     path: str | os.PathLike[str], arrays: Mapping[str, Any], facts: Mapping[str, Any] | None = None
 ) -> None:
@@ -75,6 +77,7 @@ def save_arrays(
     write_file(path, lambda file: _write(file, entries))
 
 
+@explained
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read what :func:`save_arrays` wrote.
 

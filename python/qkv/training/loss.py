@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core, losses, masks
+from .._public import explained
 
 
+@explained
 def token_loss(
     logits: Any,
     targets: Any,

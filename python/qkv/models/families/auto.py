@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._public import explained
 from ..architectures.table import MODEL_TYPES, Architecture, architecture_of
 from ..files.changes import check_spelling, known_entries
 from ..files.folders import Weights, checked_folder
@@ -25,6 +26,7 @@ KINDS: dict[str, type[PretrainedModel]] = {
 }
 
 
+@explained
 def supported() -> list[str]:
     """Return the model types that :func:`from_pretrained` loads.
 
@@ -40,6 +42,7 @@ def supported() -> list[str]:
     return list(MODEL_TYPES)
 
 
+@explained
 def from_config(entries: Mapping[str, Any]) -> Any:
     """Make a model with new parameters from the entries of a configuration, to be trained.
 
@@ -77,6 +80,7 @@ def from_config(entries: Mapping[str, Any]) -> Any:
         raise type(error)(f"from_config: {error}") from None
 
 
+@explained
 def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     """Load a model of any supported type, as its config.json says.
 

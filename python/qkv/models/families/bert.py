@@ -16,6 +16,7 @@ from ..._core import (
     Tensor,
     TransformerBody,
 )
+from ..._public import explained
 from ...nn import init
 from ..architectures.bert import halves
 from ..architectures.bert_config import BertConfig
@@ -225,6 +226,7 @@ def draw(module: Module, spread: float) -> None:
             part.weight.copy_(table)
 
 
+@explained
 def count_parameters(config: BertConfig, model: type[BertPretrained] | None = None) -> int:
     """Count the parameters of a model of these sizes, without drawing them or touching their memory.
 

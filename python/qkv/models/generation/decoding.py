@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ... import _core
+from ..._public import explained
 from ..._words.errors import shown
 
 
+@explained
 def beam_search(
     step: Callable[[Any, Any], tuple[Any, Any]],
     state: Any,
@@ -118,6 +120,7 @@ def beam_search(
 _NO_OPTIONS = ("model", "src", "src_valid_lens", "start_id")
 
 
+@explained
 def generate(
     model: Any,
     src: Any,

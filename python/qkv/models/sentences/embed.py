@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._atomic import write_file
+from ..._public import explained
 from ..files.folders import checked_folder
 from .embed_parts import PIECE, Ends, OneRank, Parts, Reports, fingerprint
 from .progress import progress_bar
@@ -29,6 +30,7 @@ STANDARD_INPUT = (STANDARD, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 STANDARD_OUTPUT = (STANDARD, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
+@explained
 def embed_lines(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] = STANDARD,

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._public import explained
 from ..._words.errors import count_of, integer_of
 from ...random import Generator, rand, randint
 
 IGNORED = -100
 
 
+@explained
 def mask_tokens(
     ids: Any,
     *,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ..._words.errors import count_of
 from .drawing import check_labelled, numbers, one_axes
 from .texts import readable_title
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SIZES, APART = 3.0, 45.0  # by how much metrics of one axis differ, and points from one axis to the next
 
 
+@explained
 def training_curve(
     history: Any,
     metrics: Sequence[str] | None = None,

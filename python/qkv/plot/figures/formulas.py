@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..._formulas import dense
 from ..._formulas.blocks import block_kinds
+from ..._public import explained
 from ..._words.errors import counted
 from ...functions.attention import scaled_dot_product_attention
 from ...masks._checks import check
@@ -22,6 +23,7 @@ _PART = 8  # blocks beside each other, where there are no more of 128
 _PANELS = ("scores", "blocks", "weights")
 
 
+@explained
 def show_formula(
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,

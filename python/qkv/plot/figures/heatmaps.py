@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._public import explained
 from .drawing import (
     check_number,
     check_there,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@explained
 def show_heatmaps(
     matrices: ArrayLike,
     xlabel: str | None = None,
@@ -153,6 +155,7 @@ def grid_size(
     return part * width, part * height
 
 
+@explained
 def heatmap(
     matrix: ArrayLike,
     xlabel: str | None = None,
@@ -220,6 +223,7 @@ def heatmap(
     return fig, own
 
 
+@explained
 def alignment(
     weights: ArrayLike,
     source: Sequence[str],
@@ -280,6 +284,7 @@ def alignment(
     )
 
 
+@explained
 def heatmap_row(
     matrices: Sequence[ArrayLike],
     labels: Sequence[str],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._public import explained
 from .drawing import check_labelled, check_number, lines_of, numbers, one_axes, row_of_axes
 from .texts import readable_title
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FORMATS = ("-", "m--", "g-.", "r:")
 
 
+@explained
 def plot_lines(
     X: Any,
     Y: Any = None,
@@ -97,6 +99,7 @@ def plot_lines(
     return fig, ax
 
 
+@explained
 def kernel_regression(
     x_val: ArrayLike,
     y_hat: Mapping[str, ArrayLike],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ...functions.image import attention_image
 from .drawing import grid_of_axes, numbers, one_bar, scale
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@explained
 def show_attention(
     query: Any,
     key: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..._public import explained
 from .drawing import figure_of, pyplot
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ DRAWINGS = {
 }
 
 
+@explained
 def schematic(
     name: str, *, ax: Axes | None = None, figsize: tuple[float, float] | None = None
 ) -> tuple[Figure, Axes]:

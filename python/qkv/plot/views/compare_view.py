@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..._public import explained
 from .heads import Layers, layers_of, title_of
 from .layer_view import LayerView
 from .packing import largest
 from .view import AttentionView
 
 
+@explained
 def compare_view(
     a: Any,
     b: Any,

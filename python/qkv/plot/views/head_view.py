@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ..._words.errors import shown
 from ..figures.drawing import check_number, given_axes
 from ..figures.labels import add_label, widest
@@ -28,6 +29,7 @@ INCHES = 0.24, 1.1, 0.1  # of the figure: height of a token, width of the lines,
 PARTS = ("first → first", "first → second", "second → first", "second → second")
 
 
+@explained
 def head_view(
     weights: Any,
     tokens: Sequence[Any],

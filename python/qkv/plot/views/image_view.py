@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ..figures.drawing import given_axes
 from .heads import HeadsView, layers_of, place_in, title_of
 from .packing import text_of
@@ -21,6 +22,7 @@ HOT = 230 / 255, 60 / 255, 20 / 255  # colour of a weight, as in view.css
 LARGEST = 448  # pixels of the page's image, on its longer side
 
 
+@explained
 def image_view(
     weights: Any,
     image: Any,

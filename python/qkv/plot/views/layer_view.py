@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ..._words.errors import shown
 from ..figures.drawing import draw_matrix, given_axes
 from ..figures.labels import label_matrix, widest
@@ -27,6 +28,7 @@ LARGEST = 512  # pixels of a picture of a recording, on a side
 LABELLED = 96  # tokens, at most
 
 
+@explained
 def layer_view(
     weights: Any,
     tokens: Sequence[Any] | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._public import explained
 from ..._words.errors import counted, shown
 from ..figures.drawing import draw_matrix, given_axes, numbers
 from ..figures.labels import label_matrix, widest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@explained
 def neuron_view(
     recording: Any,
     tokens: Sequence[Any],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._public import explained
 from ..._words.errors import counted
 from ..figures.drawing import given_axes
 from ..figures.labels import add_label, width_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LINE, GAP, EDGE = 0.26, 0.06, 0.05  # inches of the figure: height of a line, between tokens, around a token
 
 
+@explained
 def token_view(
     weights: Any,
     tokens: Sequence[Any],

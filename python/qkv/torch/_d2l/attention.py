@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from ... import torch
-from .. import nn
+from ...torch import nn
 from .training import Classifier, Module, _undefined
 
 

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ... import torch
-from .. import nn
+from ...torch import nn
 from .attention import Encoder
 from .training import Classifier, Module
 

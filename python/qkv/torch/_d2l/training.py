@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ... import torch
-from .. import nn
+from ...torch import nn
 
 
 def add_to_class(Class):
