@@ -37,7 +37,7 @@ def test_operations_have_the_parameters_of_their_rows(name):
     function, row = getattr(qkv, name), OPERATIONS[name]
     shown = [part.partition("=")[0] for part in row.parameters.split(", ")]
     assert list(inspect.signature(function).parameters)[: len(shown)] == shown
-    assert inspect.getsource(function).startswith(f"def {name}(")
+    assert inspect.getsource(function).startswith(f"@explained\ndef {name}(")
     for section in ("Parameters", "Returns", "Examples"):
         assert f"\n{section}\n" in inspect.getdoc(function)
 

@@ -27,7 +27,7 @@ def test_functions_stay_what_they_were():
     assert pickle.loads(pickle.dumps(qkv.softmax)) is qkv.softmax
     assert pickle.loads(pickle.dumps(losses.mse)) is losses.mse
     assert list(inspect.signature(qkv.softmax).parameters) == ["x", "axis", "temperature"]
-    assert inspect.getsource(qkv.softmax).startswith("def softmax(")
+    assert inspect.getsource(qkv.softmax).startswith("@explained\ndef softmax(")
     assert repr(qkv.softmax).startswith("<function softmax at ")
     assert inspect.isroutine(qkv.softmax)
 
