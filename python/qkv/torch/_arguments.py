@@ -16,6 +16,7 @@ from .._words.errors import real, shown
 Core: Any = _core.Tensor
 _core_shape = Core.shape.fget
 NUMBERS = (int, float, np.number, np.bool_)
+OPERANDS = (Core, np.ndarray, *NUMBERS)  # what arithmetic takes
 
 
 def tensor(operation: str, name: str, value: Any) -> Any:

@@ -36,17 +36,20 @@ def before(t, x):
 def in_place(t, f, operation: str, *args, **options) -> Tensor:
     """Let `t` become ``f(t, *args)``, in its own dtype."""
     _core.check_changeable(operation, t)
-    if _core.grad_enabled() and (t.requires_grad or any(isinstance(one, Core) for one in args) or options):
+    recorded = options or t.requires_grad
+    for one in args:
+        recorded = recorded or (isinstance(one, Core) and one.requires_grad)
+    if recorded and _core.grad_enabled():
         options = {name: before(t, value) for name, value in options.items()}
         result = f(before(t, t), *(before(t, one) for one in args), **options)
     else:
         result = f(t, *args, **options)
     kind, found = t.dtype, result.dtype
-    if found.kind > kind.kind:
-        raise RuntimeError(
-            f"{operation}: the result must be {kind} because the Tensor is changed in place; got {found}"
-        )
     if found is not kind:
+        if found.kind > kind.kind:
+            raise RuntimeError(
+                f"{operation}: the result must be {kind} because the Tensor is changed in place; got {found}"
+            )
         result = cast(result, kind)
     if result.requires_grad or _core_shape(result) != _core_shape(t):
         return assign(t, result, result._op, operation)

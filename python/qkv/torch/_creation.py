@@ -204,14 +204,15 @@ for _name, _kind in _dtypes.TYPE_NAMES.items():
 
 def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes(size)
-    if any(n < 0 for n in shape):
+    if min(shape, default=0) < 0:
         raise RuntimeError(f"{name}: sizes must be at least 0; got {shown(shape)}")
     return shape
 
 
 def _filled(name: str, value):
     def make(*size, dtype):
-        return np.full(_shape(name, size), value, dtype.core)
+        shape = _shape(name, size)
+        return np.full(shape, value, dtype.core) if value else np.zeros(shape, dtype.core)
 
     def like(input, dtype):
         return in_memory_order(input, lambda shape: np.full(shape, value, dtype.core))

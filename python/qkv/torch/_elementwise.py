@@ -26,10 +26,9 @@ from .. import _core
 from .._formulas.errors import FormulaError
 from .._formulas.values import Symbol
 from .._words.errors import real, shown
+from ._arguments import OPERANDS
 from ._tensor import FUNCTIONS, Core, Tensor, define, named, wrap, wrap_array
 from ._views import define_views
-
-Number = (int, float, np.number, np.bool_)
 
 # PyTorch's rules: of Tensors with axes, then of those without, then of numbers, each only for a higher kind.
 common_dtype, result_dtype, cast = _core.common_dtype, _core.result_dtype, _core.cast
@@ -51,7 +50,7 @@ def as_tensor(value) -> Tensor:
 
 def is_operand(value) -> bool:
     """Whether arithmetic takes it."""
-    return isinstance(value, (Core, np.ndarray, *Number))
+    return isinstance(value, OPERANDS)
 
 
 def as_numbers(value) -> np.ndarray:
@@ -111,17 +110,5 @@ add, sub, mul = (FUNCTIONS[_name] for _name in ("add", "sub", "mul"))
 _METHODS = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}
 _METHODS |= {name: f"bitwise_{name}" for name in ("and", "or", "xor")}
 OPERATORS = {name: FUNCTIONS[_METHODS.get(name, name)] for name in ("add", "sub", "mul", "pow", *_METHODS)}
-
-
-def attach(name: str, f, swapped: bool = False) -> None:
-    """Let an operator compute a function, of the operands in exchanged order if they are swapped."""
-
-    def operator(a, b):
-        if not is_operand(b):
-            return NotImplemented
-        return f(b, a) if swapped else f(a, b)
-
-    setattr(Tensor, f"__{name}__", operator)
-
 
 Tensor.__pos__, Tensor.__invert__ = (lambda a: a), FUNCTIONS["bitwise_not"]

@@ -11,10 +11,11 @@ import inspect
 
 from .. import _core
 from . import _functions, _indexing  # noqa: F401  # whose functions have forms in place
+from ._arguments import OPERANDS
 from ._change import assign, before, in_place
-from ._elementwise import OPERATORS, attach, cast
+from ._elementwise import OPERATORS, cast
 from ._indexing import _one_number
-from ._tensor import Tensor, define, named
+from ._tensor import Core, Tensor, _core_shape, define, named
 
 _IN_PLACE = """add sub mul div pow floor_divide remainder exp log sqrt rsqrt sin cos tanh sigmoid relu neg abs square
 floor ceil round clamp clip lerp logical_not bitwise_and bitwise_or bitwise_xor bitwise_not masked_fill scatter
@@ -34,8 +35,30 @@ def _define(name: str):
 
 
 _defined = {_name: _define(_name) for _name in _IN_PLACE.split()}
+
+
+def _attach(name: str, changed) -> None:
+    """Let ``t += x`` and its like change `t`: floating numbers without a graph at once, all else as ``t.add_(x)``."""
+    compute, operation = getattr(Core, f"__{name}__"), f"{changed.__name__}"
+
+    def operator(t, x):
+        if not isinstance(x, OPERANDS):
+            return NotImplemented
+        if not (t.requires_grad or (isinstance(x, Core) and x.requires_grad)):
+            a, b, kind = _core.promoted(t, x)
+            if kind.kind == 2 and kind is t.dtype:
+                result = compute(a, b)
+                if _core_shape(result) == _core_shape(t):
+                    _core.check_changeable(operation, t)
+                    _core.set_in_place(operation, t, result)
+                    return t
+        return changed(t, x)
+
+    setattr(Tensor, f"__i{name}__", operator)
+
+
 for _name, _f in OPERATORS.items():
-    attach(f"i{_name}", _defined[_f.__name__])
+    _attach(_name, _defined[_f.__name__])
 
 
 def _filled(name: str, t, value) -> Tensor:

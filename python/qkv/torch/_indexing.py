@@ -80,9 +80,18 @@ def _numbers_first(t, items: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     return (_viewed(t, tuple(first)), others) if len(others) < len(items) else (t, items)
 
 
+_PLAIN = {int, slice, type(None), type(Ellipsis)}
+
+
 def _get_item(t, index) -> Tensor:
     if index.__class__ is int or (index.__class__ is slice and index.step is None):
-        return _viewed(t, index)
+        return _viewed(t, index)  # type: ignore[no-any-return]
+    if index.__class__ is tuple:
+        for item in index:
+            if item.__class__ not in _PLAIN or (item.__class__ is slice and item.step is not None):
+                break
+        else:
+            return _viewed(t, index)  # type: ignore[no-any-return]
     if index.__class__ is Tensor and index.dtype.kind < 2 and _core_shape(index):
         return wrap(Core.__getitem__(t, index), "IndexBackward0", t._kind)
     items, advanced = _items(index)
@@ -144,24 +153,25 @@ def chunk(input, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
+_LABELS = {
+    name: "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+    for name in ("gather", "scatter", "scatter_add", "index_select", "index_add", "index_fill")
+}
+
+
 def _placed(name: str, t, dim, index, *values) -> Tensor:
     """What the core picks or puts along an axis: entries by their numbers, or by an index of as many axes."""
     t, entries, put = as_tensor(t), name.startswith("index_"), bool(values)
-    axis = axis_of(dim, len(_core_shape(t)), name)
+    own = _core_shape(t)
+    axis = axis_of(dim, len(own), name)
     if not isinstance(index, (Core, np.ndarray)):
         raise TypeError(f"{name}: index must be a Tensor; got {shown(index)}")
     index = _whole_numbers(index, name)
     given = _core_shape(index)
     if entries and len(given) > 1:
         raise IndexError(f"{name}: index must have one axis; got shape {given}")
-    x = t if _core_shape(t) else Core.reshape(t, 1)
-    places = (
-        _core.entries_along(index, x, axis)
-        if entries
-        else index
-        if _core_shape(t)
-        else Core.reshape(index, -1)
-    )
+    x = t if own else Core.reshape(t, 1)
+    places = _core.entries_along(index, x, axis) if entries else index if own else Core.reshape(index, -1)
     if not put:
         y, shape = _core.gather(name, x, places, axis), () if entries else given
     else:
@@ -182,11 +192,8 @@ def _placed(name: str, t, dim, index, *values) -> Tensor:
                 )
             value = Core.__getitem__(value, tuple(slice(0, n) for n in given))
         y, shape = _core.scatter(name, x, places, value, axis, name.endswith("add"), word), ()
-    label = (
-        "".join(part.capitalize() for part in name.split("_"))
-        + f"Backward{int(put and name == 'scatter' and number)}"
-    )
-    return wrap(y if _core_shape(t) else Core.reshape(y, shape), label, t._kind)
+    label = _LABELS[name] if not (put and name == "scatter" and number) else "ScatterBackward1"
+    return wrap(y if own else Core.reshape(y, shape), label, t._kind)
 
 
 def _check_source(name: str, t, axis: int, index, source) -> None:

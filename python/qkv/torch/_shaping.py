@@ -191,9 +191,7 @@ def repeat(input, *repeats):
 
 
 _TABLE = {
-    "permute: Permute": lambda input, *dims: Core.transpose(
-        input, tuple(axis_of(dim, len(_core_shape(input)), "permute") for dim in sizes(dims))
-    ),
+    "permute: Permute": lambda input, *dims: Core.transpose(input, sizes(dims)),
     ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
     ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
     ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),

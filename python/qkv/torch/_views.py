@@ -19,13 +19,11 @@ from .. import _operations as table
 from .._operations import OPERATIONS, Operation
 from .._words.errors import shown
 from . import _dtypes
-from ._arguments import CHECKS, lines
+from ._arguments import CHECKS, OPERANDS, lines
 from ._axes import along, axes_of, axis_of
 from ._spelling import _in_torch, told
 from ._tensor import FUNCTIONS, Core, Tensor, _core_shape, wrap
 from ._tensor import _written as _written_to
-
-OPERANDS = (Core, int, float, np.ndarray, np.number, np.bool_)
 
 # The text of a function by its dtype's rule. `core` computes, `label` is PyTorch's name.
 _BODIES = {
