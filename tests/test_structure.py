@@ -1,12 +1,8 @@
-"""The order of the folders, read from the include and import lines."""
+"""The order of the folders of C++, read from the include lines, and what is in which file."""
 
 from __future__ import annotations
 
-import ast
 import re
-import subprocess
-import sys
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -24,10 +20,6 @@ BINDINGS = [
     "layers",
     "models",
 ]  # likewise, of cpp/bindings
-ROOMS = {  # likewise, of packages of python/qkv
-    "models": ["architectures", "generation", "files", "text", "families", "sentences"],
-    "plot": ["figures", "views"],
-}
 LINES = 400
 LONGER: dict[str, int] = {}  # files that may have more, and how many
 HEAVY = {
@@ -206,102 +198,6 @@ def test_heavy_packages_are_imported_where_they_are_needed():
 def test_the_core_is_all_that_python_sees_of_cpp():
     using = {name(p) for p in MODULES if re.search(r"\bctypes\b|\bcffi\b", p.read_text(encoding="utf8"))}
     assert using == set()
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(PYTHON).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imported_modules(path: Path, source: str, known: set[str]) -> set[str]:
-    """Give the modules of qkv that a file imports, inside functions too, but for its own package's `__init__`."""
-    package, own, found = path.relative_to(PYTHON).parent.parts, module_name(path), set()
-
-    def read(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            return
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
-            for alias in node.names:
-                names = [part for part in base if part]
-                full = ".".join([*names, alias.name])
-                found.add(full if full in known else ".".join(names))
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            absolute = (
-                [f"{node.module}.{alias.name}" for alias in node.names]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            for full in absolute or [alias.name for alias in node.names]:
-                if full.startswith("qkv."):
-                    inside = full.removeprefix("qkv.")
-                    found.add(inside if inside in known else inside.rpartition(".")[0])
-        for child in ast.iter_child_nodes(node):
-            read(child)
-
-    read(ast.parse(source))
-    return {name for name in found if name and name != own and not own.startswith(name + ".")}
-
-
-def test_modules_of_python_import_each_other_in_no_circle():
-    known = {module_name(path) for path in MODULES}
-    graph = {module_name(p): imported_modules(p, p.read_text(encoding="utf8"), known) for p in MODULES}
-    del graph[""]
-    assert len(list(TopologicalSorter(graph).static_order())) >= len(
-        graph
-    )  # raises a CycleError that names it
-    folders: dict[str, set[str]] = {}
-    for own, imported in graph.items():
-        folder = own.split(".")[0]
-        folders.setdefault(folder, set()).update({name.split(".")[0] for name in imported} - {folder})
-    list(TopologicalSorter(folders).static_order())
-    assert "distributed" in folders["training"]
-    assert "models.architectures.bert_config" in graph["models.families.bert"]
-    lazy = "def f():\n    from .bert import BertModel\n    from ... import masks"
-    assert imported_modules(PYTHON / "models/families/x.py", lazy, known) == {"models.families.bert", "masks"}
-    absolute = (
-        "import qkv.torch\ndef f():\n    from qkv.random.stream import manual_seed\n    from qkv import nn"
-    )
-    assert imported_modules(PYTHON / "models" / "x.py", absolute, known) == {"torch", "random.stream", "nn"}
-
-
-@pytest.mark.parametrize("package", ROOMS)
-def test_a_room_imports_only_those_before_it(package):
-    known, rooms = {module_name(path) for path in MODULES}, ROOMS[package]
-    inside = [path for path in MODULES if path.relative_to(PYTHON).parts[0] == package]
-    assert {
-        path.relative_to(PYTHON).parts[1] for path in inside if len(path.relative_to(PYTHON).parts) > 2
-    } == {*rooms}
-    wrong = {}
-    for path in inside:
-        own = [*module_name(path).split("."), ""][1]
-        before = rooms[: rooms.index(own) + 1] if own in rooms else rooms
-        for imported in imported_modules(path, path.read_text(encoding="utf8"), known):
-            top, _, rest = imported.partition(".")
-            if top == package and rest.partition(".")[0] not in before:
-                wrong.setdefault(module_name(path), set()).add(imported)
-    assert wrong == {}
-
-
-def test_import_loads_nothing_heavy():
-    program = (
-        "import sys, importlib.machinery, importlib.util, numpy, numpy.typing\n"
-        "try: import threadpoolctl  # which is told of qkv's threads where it is installed\n"
-        "except ImportError: pass\n"
-        "before = set(sys.modules); import qkv;"
-        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(result.stdout.split()) <= {"qkv", "__future__"}
-
-
-def test_submodules_come_when_they_are_asked_for():
-    program = (
-        "import sys, qkv; assert 'qkv.plot' not in sys.modules and 'qkv.reference' not in sys.modules;"
-        "qkv.plot, qkv.reference; print('qkv.plot' in sys.modules, 'matplotlib' in sys.modules)"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["True", "False"]
 
 
 def own_names(source: str) -> set[str]:
