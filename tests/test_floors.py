@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -163,6 +165,24 @@ def test_a_room_imports_only_those_before_it(package):
             if top == package and rest.partition(".")[0] not in before:
                 wrong.setdefault(module_name(path), set()).add(imported)
     assert wrong == {}
+
+
+def test_no_module_has_the_name_of_a_public_function_beside_it():
+    hidden = set()
+    for package in {path.parent for path in MODULES}:
+        public = importlib.import_module(".".join(package.relative_to(PYTHON.parent).parts))
+        beside = {path.stem for path in package.glob("*.py")} & {*getattr(public, "__all__", ())}
+        inside = [ast.parse(path.read_text(encoding="utf8")) for path in package.rglob("*.py") if beside]
+        defined = {node.name for tree in inside for node in tree.body if isinstance(node, ast.FunctionDef)}
+        hidden |= {f"{public.__name__}.{name}" for name in beside & defined}
+    assert hidden == {
+        "qkv.torch.nn.attention.flex_attention"
+    }  # as PyTorch has it, where the module is public
+
+
+def test_at_most_three_modules_have_one_name():
+    number = Counter(path.name for path in MODULES if path.name != "__init__.py")
+    assert {name: times for name, times in number.items() if times > 3} == {}
 
 
 def test_import_loads_nothing_heavy():

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from qkv.reproduce.site.formulas import mathml
+from qkv.reproduce.site.math_markup import mathml
 
 LOG = logging.getLogger(__name__)
 

@@ -200,7 +200,7 @@ def test_wrong_arguments_are_refused_on_all_ranks(ranks):
 @pytest.mark.parametrize(("length", "ranks"), [(23, 4), (4, 4), (7, 3), (64, 8), (5, 1)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_position_has_one_rank(length, ranks, causal):
-    from qkv.distributed.positions import stretches
+    from qkv.distributed.split import stretches
 
     parts = [stretches(length, ranks, rank, causal) for rank in range(ranks)]
     places = [[i for begin, end in part for i in range(begin, end)] for part in parts]

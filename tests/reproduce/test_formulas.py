@@ -11,7 +11,7 @@ from qkv.reproduce import registry
 pytest.importorskip("latex2mathml")
 pytest.importorskip("mistune")
 
-from qkv.reproduce.site.formulas import mathml
+from qkv.reproduce.site.math_markup import mathml
 from qkv.reproduce.site.prose import Headings, reader
 
 

@@ -8,8 +8,8 @@ from .._public import publish
 from .batches import Batches, Padded, pad
 from .copying import copy_pairs
 from .dates import FORMATS, LANGUAGES, DatePair, date_pairs
+from .manual import topics, unigram_entropy, windows
 from .tasks import TASKS, Task, task
-from .topics import topics, unigram_entropy, windows
 from .vocabulary import Vocabulary, words
 
 __all__ = [

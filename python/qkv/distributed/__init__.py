@@ -8,9 +8,9 @@ with one message. Without ``mpiexec`` there is one rank, and nothing here import
 """
 
 from .._public import publish
-from .attention import attention
 from .launch import is_main, rank, size
-from .positions import positions
+from .sequence import attention
+from .split import positions
 
 __all__ = ["attention", "is_main", "positions", "rank", "size"]
 

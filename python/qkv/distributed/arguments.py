@@ -13,8 +13,8 @@ from .. import _core
 from ..functions.gradients import no_grad
 from .agreed import agreed
 from .formulas import captured, moved
-from .positions import Stretch
 from .ring import Reach, layout_of, whole_length
+from .split import Stretch
 
 OPERATION = "attention"
 # Options of which each stretch of the sequence has its own part; all others mean the same for each.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .attention import attention
 from .communicator import check, own
-from .positions import positions as positions_of
 from .ring import whole_length
+from .sequence import attention
+from .split import positions as positions_of
 
 __all__ = ["Shared", "attend", "check", "positions"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .agreed import agreed
-from .positions import count, stretches
+from .split import count, stretches
 from .trace import span
 
 Array = NDArray[Any]

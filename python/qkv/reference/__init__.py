@@ -19,14 +19,10 @@ from .layers import (
     transformer_decoder_layer,
     transformer_encoder_layer,
 )
-from .linear_attention import linear_attention
+from .linear_recurrence import linear_attention
 from .losses import cross_entropy, mse, nll_loss
 from .norm import layer_norm, rms_norm
-from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
-from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
-from .recurrent import gru, gru_cell
-from .rows import entmax
-from .softmax import (
+from .normalizers import (
     log_softmax,
     logsumexp,
     masked_softmax,
@@ -34,6 +30,10 @@ from .softmax import (
     softmax_jacobian,
     sparsemax,
 )
+from .optim import adam_step, adamw_step, clip_grad_norm, sgd_step
+from .positions import alibi_slopes, apply_rotary, relative_rotation, rotary_tables, sinusoidal_positions
+from .recurrent import gru, gru_cell
+from .rows import entmax
 
 __all__ = [
     "adam_step",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._public import explained
-from .softmax import log_softmax
+from .normalizers import log_softmax
 
 Array = NDArray[np.float64]
 

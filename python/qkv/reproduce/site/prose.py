@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..checks import ID
-from .formulas import mathml
+from .math_markup import mathml
 
 _LEADING = re.compile(rf"(?:(?:{ID.pattern})(?:, | and |: | )?)+")
 _NOTEBOOK = re.compile(r"([\w-]+)\.ipynb(#.*)?")
