@@ -4,12 +4,14 @@
     python tools/other_systems.py                       # all
     python tools/other_systems.py --target windows core kernels
 
-The compiler is Clang as Zig ships it, with the C and C++ libraries of macOS and Windows (mingw). Warnings are errors.
+The compiler is Clang as Zig ships it, with the C and C++ libraries of macOS, Windows (mingw) and musl. Warnings are
+errors.
 
     clang     this system with its own clang++, which may be older (14 is the oldest known to work): all folders, for
               each instruction set
     macos     arm64, macOS 13.3 and later: all folders; the bindings with this Python's headers, which fit as far as
               sizes go (both systems have 64-bit pointers and longs), unless they are Debian's, which are Linux's alone
+    musl      Linux x86-64 with musl libc, as Alpine has it: the folders below the bindings, for each instruction set
     windows   x86-64: the folders below the bindings, for each instruction set
 
 It says nothing about linking, about what a system does when the code runs, or about its own compilers.
@@ -36,6 +38,7 @@ FOLDERS = ("core", "kernels", "autograd", "ops", "nn", "models", "bindings")
 ZIG = [sys.executable, "-m", "ziglang", "c++", "-target"]
 COMPILERS = {
     "macos": [*ZIG, "aarch64-macos.13.3"],
+    "musl": [*ZIG, "x86_64-linux-musl"],
     "windows": [*ZIG, "x86_64-windows-gnu"],
     "clang": ["clang++", "-fPIC"],
 }
@@ -75,7 +78,7 @@ def has_headers() -> bool:
 def commands(system: str, folder: str) -> Iterator[tuple[str, list[str]]]:
     """Give what to compile, by name."""
     compiler = [*COMPILERS[system], *FLAGS, *includes(folder)]
-    if system != "clang":
+    if system in ("macos", "windows"):
         compiler += ["-Dcpu_set_t=void"]  # in the headers of this system's OpenBLAS
     compiler += ["-DBLAS_SYMBOL_PREFIX=scipy_", "-DQKV_BLAS_PREFIX", '-DQKV_VERSION="0"']
     machine = platform.machine() if system == "clang" else COMPILERS[system][-1]
@@ -100,7 +103,7 @@ def compiled(command: list[str]) -> str:
 
 def main() -> int:
     """Compile everything that was asked for."""
-    parser = argparse.ArgumentParser(description="Compile checks for macOS, Windows and Clang.")
+    parser = argparse.ArgumentParser(description="Compile checks for macOS, Windows, musl and Clang.")
     parser.add_argument("folders", nargs="*", choices=[[], *FOLDERS], help="folders of cpp (default: all)")
     parser.add_argument("--target", choices=COMPILERS, help="one of them (default: all that are at hand)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -111,7 +114,9 @@ def main() -> int:
             print("clang: not installed", flush=True)
             continue
         for folder in options.folders or FOLDERS:
-            if folder == "bindings" and (system == "windows" or (system == "macos" and not has_headers())):
+            if folder == "bindings" and (
+                system in ("musl", "windows") or (system == "macos" and not has_headers())
+            ):
                 print(f"{system}: the bindings are left out", flush=True)
             else:
                 work += commands(system, folder)
