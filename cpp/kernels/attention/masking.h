@@ -223,7 +223,7 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
   StepPart each[kMaxVectors] = {};
   for (Index v = 0; v < block.vectors; ++v) {
     StepPart& part = each[v];
-    part = {v, 1, 0, n, fill_scores};
+    part = {v, 1, 0, n, fill_scores, {}};
     if (!p.fill) {
       part.from = clamped(block.any[v].low - key, 0, n);
       if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows

@@ -120,7 +120,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
   const AttentionProblem<T>& p = *block.problem;
   const Index width = block.width;
   if (p.dropout.keep.data != nullptr) {
-    const StepPart all = {0, block.vectors, 0, n, true};
+    const StepPart all = {0, block.vectors, 0, n, true, {}};
     bytes_from_rows(bytes, p.dropout.keep, block, all, key);
     const Vec<T> kept = splat<T>(kept_factor(p));
     for (Index i = 0; i < n * width; i += kLanes<T>)
