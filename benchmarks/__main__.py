@@ -52,12 +52,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def in_order() -> list[Row]:
-    """Give all rows, subject by subject."""
+    """Return all rows, subject by subject."""
     return sorted(ROWS, key=lambda row: SUBJECTS.index(row.subject))
 
 
 def chosen(options: argparse.Namespace) -> list[Row]:
-    """Give the rows that the options ask for."""
+    """Return the rows that the options ask for."""
     rows = in_order()
     if options.only:
         pattern = re.compile(
@@ -75,12 +75,12 @@ def _is_pattern(text: str) -> bool:
 
 
 def thread_counts(row: Row, asked: list[int]) -> list[int]:
-    """Give the numbers of threads that a row is measured with."""
+    """Return the numbers of threads that a row is measured with."""
     return {"one": asked[:1], "two": [2] if asked[-1] > 1 else []}.get(row.threads, asked)
 
 
 def progress(jobs: list[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
-    """Give the jobs one by one, with a bar on a terminal."""
+    """Return the jobs one by one, with a bar on a terminal."""
     if sys.stderr.isatty():
         try:
             from tqdm import tqdm

@@ -61,7 +61,7 @@ def peer(name: str) -> Any:
 
 
 def set_threads(count: int) -> None:
-    """Give qkv, NumPy's BLAS and every imported peer this many threads; sessions of their own take it later."""
+    """Set the threads of qkv, NumPy's BLAS and every imported peer; sessions of their own take it later."""
     global _threads
     _threads = count
     qkv.set_num_threads(count)
@@ -99,14 +99,14 @@ def settle(limit: float = 0.5) -> None:
 
 
 def sgemm() -> Callable[[], Any]:
-    """Give the product that rates are compared with, through NumPy's BLAS."""
+    """Return the product that rates are compared with, through NumPy's BLAS."""
     a, b = normal(SGEMM, SGEMM), normal(SGEMM, SGEMM, seed=1)
     y = np.empty_like(a)
     return lambda: np.matmul(a, b, out=y)
 
 
 def copy(nbytes: float, threads: int) -> Callable[[], Any]:
-    """Give a copy that reads and writes so many bytes together, on as many threads.
+    """Return a copy that reads and writes so many bytes together, on as many threads.
 
     `np.copyto` uses one thread and lets others run meanwhile, so each thread copies a share of its own.
     """

@@ -93,7 +93,7 @@ def interleave(case: Case, repeats: int, threads: int, budget: float, pace: Pace
 
 
 def peak_memory(call: Callable[[], Any]) -> int | None:
-    """Give how many bytes the process grows by at most during a call, or None where the system does not tell."""
+    """Return how many bytes the process grows by at most during a call, or None where the system does not tell."""
     _give_memory_back()
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -105,7 +105,7 @@ def peak_memory(call: Callable[[], Any]) -> int | None:
 
 
 def kept_memory(call: Callable[[], Any]) -> int | None:
-    """Give how many bytes the process has grown by while the result of a call lives, or None as above."""
+    """Return how many bytes the process has grown by while the result of a call lives, or None as above."""
     _give_memory_back()
     try:
         before = _status("VmRSS")
@@ -173,7 +173,7 @@ def measure(row: Row, threads: int, repeats: int, budget: float, pace: Pace) -> 
 
 
 def judge(measured: Measured, pace: Pace) -> dict[str, Any]:
-    """Give what the report, the pictures and the file of results are made of, from the turns that were quiet."""
+    """Return what the report, the pictures and the file of results are made of, from the turns that were quiet."""
     row, case, facts = measured.row, measured.case, measured.facts
     if "skipped" in facts:
         return facts
@@ -214,7 +214,7 @@ def _figures(row: Row, case: Case, times: Times) -> list[dict[str, Any]]:
 
 
 def roofline(result: dict[str, Any], limits: dict[str, float] | None) -> dict[str, float] | None:
-    """Give the least time that this run's rates of sgemm and of a copy allow, and the share of it that is reached."""
+    """Return the least time that this run's rates of sgemm and of a copy allow, and the share of it that is reached."""
     timing, flops, moved = result["times"].get("qkv"), result.get("flops"), result.get("bytes")
     if limits is None or timing is None or (flops is None and moved is None):
         return None

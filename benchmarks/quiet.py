@@ -54,7 +54,7 @@ class Pace:
                 self.probe()
 
     def best(self) -> float:
-        """Give the time that ends the best quarter."""
+        """Return the time that ends the best quarter."""
         if len(self.seconds) < 2:
             return self.seconds[0]
         return statistics.quantiles(self.seconds, n=4, method="inclusive")[0]

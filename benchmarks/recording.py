@@ -81,7 +81,7 @@ def qkv_everything(folder: Path, ids: np.ndarray) -> Record:
 
 
 def lens(folder: Path, ids: np.ndarray, **options: Any) -> Record:
-    """Give TransformerLens's record of a call."""
+    """Return TransformerLens's record of a call."""
     import torch  # type: ignore[import-not-found,unused-ignore]
     from transformer_lens.model_bridge import (  # type: ignore[import-not-found,unused-ignore]
         TransformerBridge,
@@ -98,7 +98,7 @@ def lens_weights(folder: Path, ids: np.ndarray) -> Record:
 
 
 def transformers_weights(folder: Path, ids: np.ndarray) -> Record:
-    """Give transformers' attentions, which BertViz and CircuitsVis show."""
+    """Return transformers' attentions, which BertViz and CircuitsVis show."""
     import torch
 
     torch.set_grad_enabled(False)
@@ -124,7 +124,7 @@ RECORDS: dict[str, tuple[str, Callable[[Path, np.ndarray], Record]]] = {
 
 
 def peak() -> float:
-    """Give the most memory that this program has held since :func:`forget`, in MB."""
+    """Return the most memory that this program has held since :func:`forget`, in MB."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.split("VmHWM:")[1].split()[0]) / 1e3
 

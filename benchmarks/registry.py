@@ -117,7 +117,7 @@ def row(
 
 
 def by_level(avx2: float, avx512: float) -> float:
-    """Give the goal of the instruction set that the kernels use; other levels have that of AVX2."""
+    """Return the goal of the instruction set that the kernels use; other levels have that of AVX2."""
     return avx512 if qkv.config()["instruction_set"] == "avx512" else avx2
 
 
@@ -211,7 +211,7 @@ def value(label: str, limit: float | None, unit: str) -> Goal:
 
 
 def ratio(times: Times, above: str, below: str) -> list[float]:
-    """Give the ratio of two sides in each turn; nothing if one was not measured."""
+    """Return the ratio of two sides in each turn; nothing if one was not measured."""
     if above not in times or below not in times:
         return []
     return [a / b for a, b in zip(times[above], times[below], strict=True)]
@@ -225,5 +225,5 @@ def agree(ours: Any, theirs: Any, rtol: float = 1e-3, atol: float = 1e-4) -> Non
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    """Give float32 numbers of the standard normal distribution."""
+    """Return float32 numbers of the standard normal distribution."""
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)

@@ -45,7 +45,7 @@ def _time(seconds: float) -> str:
 
 
 def compare(call: Call, seconds: float) -> tuple[float, float]:
-    """Give the least time of each side, from turns that take so many seconds together."""
+    """Return the least time of each side, from turns that take so many seconds together."""
     sides = (call.ours, call.theirs)
     counts = []
     for side in sides:

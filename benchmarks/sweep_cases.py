@@ -150,7 +150,7 @@ def _rows(x: Any) -> np.ndarray:
 
 
 def matrices(size: int) -> list[tuple[int, ...]]:
-    """Give the shapes of a matrix of about so many numbers: square, few rows, few columns."""
+    """Return the shapes of a matrix of about so many numbers: square, few rows, few columns."""
     side = max(1, round(size**0.5))
     shapes = [(side, max(1, size // side))]
     if size >= 100:
@@ -164,7 +164,7 @@ def _cube(size: int) -> tuple[int, int, int]:
 
 
 def _products(size: int) -> Iterator[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """Give the shapes of products of which the larger operand, or the result, has so many numbers."""
+    """Return the shapes of products of which the larger operand, or the result, has so many numbers."""
     side = max(1, round(size**0.5))
     yield "vector @ vector", (size,), (size,)
     yield "vector @ matrix", (side,), (side, side)
@@ -193,7 +193,7 @@ def _grads(output: Any, gradient: Any, *inputs: Any) -> Any:
 def _gradients(
     size: int, numbers: Callable[..., np.ndarray]
 ) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
-    """Give backward passes beside their formulas; small ones are left out, because NumPy has no tape."""
+    """Return backward passes beside their formulas; small ones are left out, because NumPy has no tape."""
 
     def leaf(x: np.ndarray) -> Any:
         return qkv.tensor(x, requires_grad=True)
@@ -229,7 +229,7 @@ def _gradients(
 
 
 def calls(size: int, dtype: np.dtype, wanted: Callable[[str], bool]) -> Iterator[Call]:
-    """Give the calls on about so many numbers; the results of both sides have been compared."""
+    """Return the calls on about so many numbers; the results of both sides have been compared."""
     rng = np.random.default_rng(0)
 
     def numbers(*shape: int) -> np.ndarray:

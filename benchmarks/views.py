@@ -29,7 +29,7 @@ Maker = Callable[[np.ndarray, list[str]], str]
 
 
 def weights_of(layers: int, heads: int, length: int) -> np.ndarray:
-    """Give softmax weights of random scores, as float32 (layers, H, L, L)."""
+    """Return softmax weights of random scores, as float32 (layers, H, L, L)."""
     scores = 3 * np.random.default_rng(0).standard_normal((layers, heads, length, length), dtype=np.float32)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True))

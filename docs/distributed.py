@@ -21,7 +21,7 @@ START, END = 2, 3
 
 
 def train(comm):
-    """Give the losses of a Transformer that learns to read dates."""
+    """Return the losses of a Transformer that learns to read dates."""
     pairs, _ = data.date_pairs(2000, seed=0)
     sources = data.Vocabulary.of([pair.source for pair in pairs])
     targets = data.Vocabulary.of([pair.target for pair in pairs])
@@ -45,7 +45,7 @@ def train(comm):
 
 
 def attend(comm):
-    """Give when this rank computed and waited in a causal attention over all ranks."""
+    """Return when this rank computed and waited in a causal attention over all ranks."""
     mine = len(distributed.positions(LENGTH, comm, is_causal=True))
     x = qkv.randn(1, 4, mine, 64)
     for _ in range(2):  # the first round makes buffers

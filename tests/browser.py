@@ -33,12 +33,12 @@ FLAGS = [
 
 
 def program() -> str | None:
-    """Give the browser of this machine, if it has one."""
+    """Return the browser of this machine, if it has one."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 def environment() -> dict[str, str]:
-    """Give the variables of this process without a sanitizer's library, which a browser does not start with."""
+    """Return the variables of this process without a sanitizer's library, which a browser does not start with."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
@@ -116,7 +116,7 @@ class Browser:
         self.wait(lambda: self.run("document.readyState") == "complete" and self._loaded)
 
     def run(self, script: str) -> Any:
-        """Give the value of an expression in the page."""
+        """Return the value of an expression in the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(f"{script}: {result['exceptionDetails']}")
@@ -131,7 +131,7 @@ class Browser:
             time.sleep(0.05)
 
     def resize(self, width: int, height: int) -> None:
-        """Give the page a size, in CSS pixels."""
+        """Set the size of the page, in CSS pixels."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,

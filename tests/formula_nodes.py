@@ -125,7 +125,7 @@ class AllPairs:
 
 
 def blocks_of(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give which blocks of a mask (B or 1, H or 1, Lq, Lk) hold some allowed pair, and only allowed ones."""
+    """Return which blocks of a mask (B or 1, H or 1, Lq, Lk) hold some allowed pair, and only allowed ones."""
     *outer, queries, keys = mask.shape
     down, right = -queries % BLOCK, -keys % BLOCK
     pad = [(0, 0)] * len(outer) + [(0, down), (0, right)]

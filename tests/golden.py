@@ -41,7 +41,7 @@ class Group:
         return [k for k, m in self.entries.items() if m["role"] == role]
 
     def params(self, prefix: str = "") -> dict[str, np.ndarray]:
-        """Give the parameters below `prefix`, without it."""
+        """Return the parameters below `prefix`, without it."""
         return {k[len(prefix) :]: self[k] for k in self.names("param") if k.startswith(prefix)}
 
     def close(self, key: str, actual: Any, expected: Any = None, tolerance: str | None = None) -> None:

@@ -22,7 +22,7 @@ POSITIONAL = "*"
 
 
 def parameters_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the value of each argument of a call: those given, and the defaults of the others."""
+    """Return the value of each argument of a call: those given, and the defaults of the others."""
     found = dict(given)
     try:
         signature = inspect.signature(function)
@@ -35,7 +35,7 @@ def parameters_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dic
 
 
 def replacements(value: Any, record: Callable[[Any], Any]) -> Iterator[tuple[str, Any, list[Any]]]:
-    """Give what records in place of a value: how it is called, the argument, and the Tensors in it."""
+    """Return what records in place of a value: how it is called, the argument, and the Tensors in it."""
     shapes: dict[str, tuple[int, ...]] = {"a number": ()}
     try:
         numbers = np.asarray(value, float)
@@ -82,7 +82,7 @@ def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 
 def answers(cases: Iterable[Case], make: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Give for each argument, and each way to replace it, what came: "connected", "lost", or the text of an error."""
+    """Return for each argument, and each way to replace it, what came: "connected", "lost", or the text of an error."""
 
     def record(numbers: Any) -> Any:
         return make(np.asarray(numbers, "float64"), requires_grad=True)
@@ -116,7 +116,7 @@ def _answer(function: Callable[..., Any], arguments: Mapping[str, Any], leaves: 
 def lost_gradients(
     cases: Iterable[Case], make: Callable[..., Any], exceptions: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Give the arguments whose gradient is lost without a word, and the exceptions that nothing needs.
+    """Return the arguments whose gradient is lost without a word, and the exceptions that nothing needs.
 
     Parameters
     ----------

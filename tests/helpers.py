@@ -19,7 +19,7 @@ def close(actual: Any, expected: Any, tolerance: str = "float64") -> None:
 
 
 def layouts(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Give the same numbers read-only, in Fortran order, with negative, odd and zero strides."""
+    """Return the same numbers read-only, in Fortran order, with negative, odd and zero strides."""
     readonly = x.copy()
     readonly.flags.writeable = False
     yield readonly
@@ -45,7 +45,7 @@ def same_bits_for_any_threads(f: Callable[[], Any]) -> None:
 
 
 def gradients(f: Callable[..., Any], *inputs: np.ndarray, seed: int = 99) -> list[np.ndarray]:
-    """Give the output of f and the gradients of sum(G * output), G random, in the inputs' dtype."""
+    """Return the output of f and the gradients of sum(G * output), G random, in the inputs' dtype."""
     tensors = [qkv.tensor(x, requires_grad=True) for x in inputs]
     y = f(*tensors)
     y.backward(np.random.default_rng(seed).standard_normal(y.shape).astype(y.dtype))

@@ -8,7 +8,7 @@ from qkv.testing import check_gradient
 
 
 def randomised(layer, dtype="float64"):
-    """Give every parameter a value of its own, so that none hides behind a 1 or a 0."""
+    """Set every parameter to a value of its own, so that none is hidden by a 1 or a 0."""
     layer.to(dtype)
     for i, p in enumerate(layer.parameters()):
         p.copy_(np.random.default_rng(i).standard_normal(p.shape))

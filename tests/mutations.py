@@ -117,7 +117,7 @@ class Table:
         return [name for name, state in self.cells.get(id, {}).items() if state == "red" and name != "none"]
 
     def text(self, ids: Iterable[str], without: Iterable[str]) -> str:
-        """Give the table as Markdown, the experiments that were never red, and the checks that were never."""
+        """Return the table as Markdown, the experiments that were never red, and the checks that were never."""
         ids, without = list(ids), set(without)
         never = [id for id in ids if id not in without and not self.red(id)]
         marks = {"red": "red", "raised": "raised", "green": "·"}

@@ -16,7 +16,7 @@ Change = Callable[[Any], Any]
 
 
 def pattern(shape: tuple[int, ...]) -> np.ndarray:
-    """Give factors that differ from entry to entry, 1 - SIZE to 1 + SIZE."""
+    """Return factors that differ from entry to entry, 1 - SIZE to 1 + SIZE."""
     return 1 + SIZE * np.cos(1 + np.arange(int(np.prod(shape)))).reshape(shape)
 
 
@@ -78,7 +78,7 @@ def after(change: Change) -> Callable[[Any], Any]:
 
 
 def functions() -> Iterator[tuple[ModuleType, str]]:
-    """Give the functions of the public modules that compute with arrays."""
+    """Return the functions of the public modules that compute with arrays."""
     import qkv
     from qkv import losses, masks
 
@@ -92,7 +92,7 @@ def functions() -> Iterator[tuple[ModuleType, str]]:
 
 
 def layers() -> Iterator[type]:
-    """Give the classes that define how layers and models are called, some of which are bases in the core."""
+    """Return the classes that define how layers and models are called, some of which are bases in the core."""
     from qkv import models, nn
 
     found: dict[type, None] = {}

@@ -137,7 +137,7 @@ def gradient_of(case, argument, change=lambda: None):
 
 
 def changed(how, before, after):
-    """Give an argument, and what changes it."""
+    """Return an argument, and what changes it."""
     if how == "array":
         argument = before.copy()
         return argument, lambda: np.copyto(argument, after)

@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf8")
 
 
 def links(page: str) -> list[str]:
-    """Give the targets of inline links and of definitions."""
+    """Return the targets of inline links and of definitions."""
     return re.findall(r"\]\(([^)\s]+)\)", page) + re.findall(r"^\[[^\]]+\]: (\S+)$", page, re.M)
 
 

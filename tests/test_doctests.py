@@ -43,7 +43,7 @@ def run(tests: list[doctest.DocTest]) -> None:
 
 
 def module_tests(module: object) -> list[doctest.DocTest]:
-    """Give the examples of the functions and classes that the module defines."""
+    """Return the examples of the functions and classes that the module defines."""
     scope = vars(module)
     tests = examples(module, module.__name__, scope)
     for name, thing in scope.items():

@@ -51,7 +51,7 @@ def view(**options):
 
 
 def unpacked(about):
-    """Give the weights that a page holds."""
+    """Return the weights that a page holds."""
     kind, steps = ("<i2", 32767) if about["signed"] else ("<u2", 65535)
     whole = np.frombuffer(base64.b64decode(about["all"]), kind).reshape(about["shape"])
     return whole * (about["scale"] / steps)

@@ -48,7 +48,7 @@ def outputs(notebook):
 
 
 def headings(notebook):
-    """Give the experiments that the headings name."""
+    """Return the experiments that the headings name."""
     return {
         id
         for cell in notebook.cells

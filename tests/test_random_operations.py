@@ -78,7 +78,7 @@ def product(rng, shape):
 
 
 def on_a_view(rng, x):
-    """Give a contiguous array, and what shows these numbers in it: other order of axes, steps, places between."""
+    """Return a contiguous array, and what shows these numbers in it: other order of axes, steps, places between."""
     order = rng.permutation(x.ndim)
     small = x.transpose(order)
     steps = rng.choice([1, 1, 2, -1, -3], x.ndim).tolist()

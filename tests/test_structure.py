@@ -45,18 +45,18 @@ def includes(path: Path) -> list[str]:
 
 
 def folder_of(path: Path) -> str:
-    """Give the folder of `cpp` that a file stands in, whatever folders that has."""
+    """Return the folder of `cpp` that a file stands in, whatever folders that has."""
     return path.relative_to(CPP).parts[0]
 
 
 def forbidden_arrows(folder: str, included: list[str]) -> list[str]:
-    """Give the includes of a file in `folder` that lie to its right."""
+    """Return the includes of a file in `folder` that lie to its right."""
     rank = ORDER.index(folder)
     return [name for name in included if name.split("/")[0] in ORDER[rank + 1 :]]
 
 
 def forbidden_bindings(folder: str, included: list[str]) -> list[str]:
-    """Give the includes of a file in a folder of the bindings that lie to its right."""
+    """Return the includes of a file in a folder of the bindings that lie to its right."""
     later = BINDINGS[BINDINGS.index(folder) + 1 :]
     return [name for name in included if name.startswith("bindings/") and name.split("/")[1] in later]
 

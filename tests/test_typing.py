@@ -79,13 +79,13 @@ def functions(body: list[ast.stmt]) -> dict[str, list[ast.FunctionDef]]:
 
 
 def parts(kind: ast.ClassDef) -> dict[str, str]:
-    """Give the annotated attributes of a class in the stub."""
+    """Return the annotated attributes of a class in the stub."""
     annotated = (n for n in kind.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name))
     return {n.target.id: ast.unparse(n.annotation) for n in annotated}
 
 
 def arguments(function: ast.FunctionDef) -> list[tuple[str, str]]:
-    """Give name and default of each argument, `*` where keywords begin; without self."""
+    """Return name and default of each argument, `*` where keywords begin; without self."""
     a = function.args
     names = [*a.posonlyargs, *a.args]
     defaults = [None] * (len(names) - len(a.defaults)) + list(a.defaults)

@@ -24,7 +24,7 @@ NOTHING = {
 
 
 def functions():
-    """Give the public functions and methods that are written in Python, with their names."""
+    """Return the public functions and methods that are written in Python, with their names."""
     for file in sorted(PYTHON.rglob("*.py")):
         if file.relative_to(PYTHON).parts[0] == "torch":
             continue
@@ -38,7 +38,7 @@ def functions():
 
 
 def unread(node: ast.FunctionDef) -> set[str]:
-    """Give the parameters that the body does not name; one that is only a text, or an error, has none."""
+    """Return the parameters that the body does not name; one that is only a text, or an error, has none."""
     a = node.args
     every = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
     calls = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]

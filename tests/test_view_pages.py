@@ -68,7 +68,7 @@ LINES = "[...document.querySelectorAll('.lines line')].map(l => +l.getAttribute(
 
 
 def told(text):
-    """Give the tokens and weights that a note tells."""
+    """Return the tokens and weights that a note tells."""
     return {token: float(number) for token, number in re.findall(rf"(\S+) {NUMBER}", text)}
 
 

@@ -1,14 +1,20 @@
-"""The field's words: identifiers that the core does not use, and what they use instead."""
+"""Words that are not used, and what is used instead: identifiers of the core, and words of prose everywhere."""
 
 from __future__ import annotations
 
+import ast
+import io
+import json
 import re
+import tokenize
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 from sweep import sweep
 
-CPP = Path(__file__).parents[1] / "cpp"
+ROOT = Path(__file__).parents[1]
+CPP = ROOT / "cpp"
 FOLDERS = ("core", "kernels", "autograd", "ops", "nn", "models", "bindings")
 SOURCES = sorted(p for folder in FOLDERS for p in (CPP / folder).rglob("*.*"))
 INSTEAD = {
@@ -55,7 +61,7 @@ OTHERWISE = {
 
 
 def identifiers(text: str) -> set[str]:
-    """Give those of C++ code, without comments and strings."""
+    """Return those of C++ code, without comments and strings."""
     text = re.sub(r'//[^\n]*|/\*.*?\*/|^ *#include[^\n]*|"(?:[^"\\\n]|\\.)*"', " ", text, flags=re.S | re.M)
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
@@ -78,3 +84,98 @@ def test_identifiers_are_the_fields_words(word):
     found = {name for name, words in used().items() if word in words and (word not in LOOPS or is_loop(name))}
     assert found <= OTHERWISE.get(word, set()), INSTEAD[word]
     assert OTHERWISE.get(word, set()) <= found, "exceptions that are none"
+
+
+# Patterns of prose, and what is written instead.
+PROSE_INSTEAD = {
+    r'^r?"""gives? ': "Return, or what else the function does",
+}
+# Files whose prose uses a word in a meaning of its own.
+PROSE_OTHERWISE: dict[str, set[str]] = {}
+
+
+def of_python(text: str) -> Iterator[tuple[int, str]]:
+    """Return lines of comments and docstrings with their numbers."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    lines = text.splitlines()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            first, last = node.body[0].lineno, node.body[0].end_lineno
+            yield from enumerate(lines[first - 1 : last], first)
+
+
+def of_cpp(text: str) -> Iterator[tuple[int, str]]:
+    """Return lines of comments with their numbers."""
+    for part in re.finditer(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', text, re.S):
+        if part[0].startswith("/"):
+            yield from enumerate(part[0].splitlines(), text.count("\n", 0, part.start()) + 1)
+
+
+def of_markdown(text: str) -> Iterator[tuple[int, str]]:
+    """Return lines with their numbers, without blocks of code."""
+    code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = line.lstrip().startswith("```")
+        code ^= fence
+        if not code and not fence:
+            yield number, line
+
+
+def of_notebook(text: str) -> Iterator[tuple[int, str]]:
+    """Return lines of Markdown cells with the numbers of the cells."""
+    for number, cell in enumerate(json.loads(text)["cells"]):
+        if cell["cell_type"] == "markdown":
+            yield from ((number, line) for line in "".join(cell["source"]).splitlines())
+
+
+READERS: dict[str, Callable[[str], Iterator[tuple[int, str]]]] = {
+    ".py": of_python,
+    ".h": of_cpp,
+    ".cpp": of_cpp,
+    ".md": of_markdown,
+    ".ipynb": of_notebook,
+}
+
+
+@cache
+def prose() -> list[tuple[str, int, str]]:
+    """Return file, number and text of each line."""
+    folders = (
+        "python/qkv/**/*.py",
+        "tests/**/*.py",
+        "benchmarks/**/*.py",
+        "tools/*.py",
+        "cpp/**/*.h",
+        "cpp/**/*.cpp",
+    )
+    paths = [
+        p
+        for pattern in (*folders, "docs/*.md", "notebooks/*.ipynb", "*.md")
+        for p in sorted(ROOT.glob(pattern))
+    ]
+    return [
+        (path.relative_to(ROOT).as_posix(), number, line.strip())
+        for path in paths
+        if path != Path(__file__)
+        for number, line in READERS[path.suffix](path.read_text(encoding="utf8"))
+    ]
+
+
+def test_prose_is_comments_docstrings_and_pages():
+    source = 'def f():\n    """Behind."""\n    x = "behind"  # after\n'
+    assert list(of_python(source)) == [(3, "# after"), (2, '    """Behind."""')]
+    assert list(of_cpp('f("// no");  // yes\n/* a\n b */')) == [(1, "// yes"), (2, "/* a"), (3, " b */")]
+    assert list(of_markdown("a\n```\nb\n```\nc")) == [(1, "a"), (5, "c")]
+
+
+@sweep("pattern", PROSE_INSTEAD)
+def test_prose_is_plain(pattern):
+    word = re.compile(pattern, re.IGNORECASE)
+    found = [line for line in prose() if word.search(line[2])]
+    others = PROSE_OTHERWISE.get(pattern, set())
+    wrong = [f"{path}:{number}: {text}" for path, number, text in found if path not in others]
+    assert not wrong, "\n".join([f"instead: {PROSE_INSTEAD[pattern]}", *wrong])
+    assert others <= {path for path, _, _ in found}, "exceptions that are none"

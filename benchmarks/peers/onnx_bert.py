@@ -20,7 +20,7 @@ Weights = dict[str, np.ndarray]
 
 
 def session(weights: Weights, heads: int, eps: float, form: str, threads: int, folder: Path) -> Any:
-    """Give a session of the graph, which is written where there is none."""
+    """Return a session of the graph, which is written where there is none."""
     path = folder / f"bert_{form}.onnx"
     if not path.exists():
         path.write_bytes(build(weights, heads, eps, form))
@@ -35,7 +35,7 @@ def call(
 
 
 def build(weights: Weights, heads: int, eps: float, form: str) -> bytes:
-    """Give the bytes of the model; weights by Hugging Face's names, without the prefix "bert."."""
+    """Return the bytes of the model; weights by Hugging Face's names, without the prefix "bert."."""
     from onnx import TensorProto, helper, numpy_helper
 
     nodes: list[Any] = []

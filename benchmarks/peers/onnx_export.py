@@ -18,7 +18,7 @@ OPSET = 23
 
 
 def call(model: Any, step: bool, threads: int, path: Path) -> Callable[..., np.ndarray]:
-    """Give a call with the arguments of the graph, as arrays."""
+    """Return a call with the arguments of the graph, as arrays."""
     if not path.exists():
         export(model, step, path)
     made = session(path, threads)
@@ -28,7 +28,7 @@ def call(model: Any, step: bool, threads: int, path: Path) -> Callable[..., np.n
 
 
 def session(path: Path, threads: int) -> Any:
-    """Give a session with its defaults: its workers spin after a call, and `machine.settle` waits for their end."""
+    """Return a session with its defaults: its workers spin after a call, and `machine.settle` waits for their end."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @cache
 def models(name: str) -> tuple[Any, Any]:
-    """Give transformers' model and qkv's."""
+    """Return transformers' model and qkv's."""
     silence()
     warnings.filterwarnings(
         "ignore", "`past_key_values` is deprecated", FutureWarning
@@ -53,7 +53,7 @@ def tokens(batch: int, length: int) -> np.ndarray:
 
 
 def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Give qkv's call without gradients and records, as transformers' is made."""
+    """Return qkv's call without gradients and records, as transformers' is made."""
 
     def run() -> Any:
         with qkv.no_grad(), qkv.no_attention_record():
@@ -64,7 +64,7 @@ def quiet(call: Callable[[], Any]) -> Callable[[], Any]:
 
 @cache
 def onnx_calls(name: str, threads: int) -> list[Callable[[Any], Any]]:
-    """Give both forms of BERT's fused graph."""
+    """Return both forms of BERT's fused graph."""
     theirs, _ = models(name)
     weights = {
         key: value.numpy() for key, value in theirs.state_dict().items() if not key.startswith("pooler.")
@@ -76,7 +76,7 @@ def onnx_calls(name: str, threads: int) -> list[Callable[[Any], Any]]:
 
 @cache
 def onnx_exported(name: str, step: bool, threads: int) -> Callable[..., np.ndarray]:
-    """Give the call of the graph that PyTorch exports."""
+    """Return the call of the graph that PyTorch exports."""
     file = f"{name.replace(' ', '_')}{'_step' if step else ''}.onnx"
     return onnx_export.call(models(name)[0], step, threads, scratch() / file)
 
@@ -91,7 +91,7 @@ def exports() -> bool:
 
 @cache
 def compiled(name: str) -> Any:
-    """Give transformers' model behind torch.compile, which compiles for each shape."""
+    """Return transformers' model behind torch.compile, which compiles for each shape."""
     import torch
 
     return torch.compile(models(name)[0], dynamic=False)
@@ -100,7 +100,7 @@ def compiled(name: str) -> Any:
 def whole(
     name: str, batch: int, length: int, threads: int, compile_it: bool = False
 ) -> dict[str, Callable[[], Any]]:
-    """Give the calls on whole sequences."""
+    """Return the calls on whole sequences."""
     import torch
 
     theirs, ours = models(name)

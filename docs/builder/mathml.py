@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 
 
 def formula(node: nodes.Element, display: str) -> str:
-    """Give a formula as MathML; one that cannot be converted is a warning."""
+    """Return a formula as MathML; one that cannot be converted is a warning."""
     text = mathml(node.astext(), display)
     if text.startswith("<code>"):
         LOG.warning("a formula could not be converted: %s", node.astext(), location=node)

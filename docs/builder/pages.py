@@ -50,7 +50,7 @@ NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b|torch\b)[A-Za-z_][\w.]*\w)`(?!`)
 
 
 def relocated(text: str, place: str, home: str) -> str:
-    """Give a page of the project as a page of the site: its links lead to other pages or to the project's source.
+    """Return a page of the project as a page of the site: its links lead to other pages or to the project's source.
 
     `place` is where it stands in the project and `home` where in the site.
     """
@@ -87,7 +87,7 @@ def write_page(text: str, home: str, folder: Path, place: str | None = None, ref
 
 
 def notebook(path: Path) -> str:
-    """Give a notebook for the site, without outputs that only programs read."""
+    """Return a notebook for the site, without outputs that only programs read."""
     content = json.loads(path.read_text(encoding="utf8"))
     for cell in content["cells"]:
         if cell["cell_type"] == "code":

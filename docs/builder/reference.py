@@ -69,7 +69,7 @@ SECTIONS = {
 
 
 def section_of(name: str) -> str:
-    """Give the section of a name of `qkv`."""
+    """Return the section of a name of `qkv`."""
     thing = getattr(qkv, name)
     module = getattr(thing, "__module__", None) or "qkv._core"
     place = thing.__name__ if inspect.isclass(thing) and module == "qkv" else module.removeprefix("qkv.")
@@ -90,19 +90,19 @@ def listed_elsewhere(name: str) -> bool:
 
 
 def listing(title: str, names: list[str]) -> str:
-    """Give a table of names, each with a page of its own."""
+    """Return a table of names, each with a page of its own."""
     lines = "\n".join(f"   {name}" for name in names)
     return f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n\n{lines}\n\n"
 
 
 def constants(module: ModuleType, names: list[str]) -> str:
-    """Give a section of what is neither class nor function."""
+    """Return a section of what is neither class nor function."""
     lines = "".join(f".. autodata:: {name}\n   :no-value:\n\n" for name in names)
     return f"Constants\n---------\n\n{lines}" if names else ""
 
 
 def page(name: str, title: str) -> str:
-    """Give the page of a module."""
+    """Return the page of a module."""
     module = importlib.import_module(name)
     heading = f"{title} (``{name}``)"
     text = f"{heading}\n{'=' * len(heading)}\n\n.. automodule:: {name}\n   :no-members:\n\n"

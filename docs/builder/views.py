@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```python\n(?P<code>[^`]*?)^```\n(?P<shown>\n<!-- view -->
 
 
 def page() -> str:
-    """Give the page with its views."""
+    """Return the page with its views."""
     names: dict[str, Any] = {}
 
     def run(block: re.Match[str]) -> str:

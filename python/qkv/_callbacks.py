@@ -16,7 +16,7 @@ from ._words import errors as _errors
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
-    """Give a function that imports its module when it is called."""
+    """Return a function that imports its module when it is called."""
 
     @functools.cache
     def function() -> Callable[..., Any]:
@@ -41,7 +41,7 @@ def _numpy_tables() -> dict[str, Any]:
 
 
 def _of_piece(function: Any, first: int) -> Any:
-    """Give a formula for sequences of which the first has this number."""
+    """Return a formula for sequences of which the first has this number."""
     from ._formulas import of_part
 
     if function is None or first == 0:

@@ -45,7 +45,7 @@ def _drop_output() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Give the numbers of closed standard streams to nothing, so that no file that is opened gets one of them."""
+    """Bind the numbers of closed standard streams to the null device, so that no opened file gets one of them."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -369,7 +369,7 @@ def _array(operation: str, name: str, value: Any, rank: int, shape: str) -> Any:
 
 
 def _half(operation: str, name: str, products: Any) -> int:
-    """Give K of 2 K + 1 distances."""
+    """Return K of 2 K + 1 distances."""
     count = int(products.shape[3])
     if count % 2 == 0:
         raise ValueError(

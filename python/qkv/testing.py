@@ -186,7 +186,7 @@ def check_gradient(f: Callable[..., Any], *inputs: Any, rtol: float = 1e-6) -> N
             y.backward(g.astype(y.dtype), retain_graph=True)
 
     def loss_at(t: Any, numbers: np.ndarray) -> tuple[float, float]:
-        """Give L where `t` holds other numbers, and the size of its terms, which bounds its rounding error."""
+        """Return L where `t` holds other numbers, and the size of its terms, which bounds its rounding error."""
         with no_grad():
             t.copy_(numbers)
             ys = _as_tuple(call(*arguments))

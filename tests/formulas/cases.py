@@ -28,7 +28,7 @@ BLOCKS = np.random.default_rng(9).random((H, 4, 5)) < 0.5
 
 
 def arrays() -> SimpleNamespace:
-    """Give float64 arrays by name; `cap` is far from 0."""
+    """Return float64 arrays by name; `cap` is far from 0."""
     r = np.random.default_rng(1)
     values = {name: 0.7 * r.standard_normal(shape) for name, shape in ARRAYS.items()}
     return SimpleNamespace(**{**values, "cap": np.array(1.7)})
@@ -124,7 +124,7 @@ def inputs() -> list[np.ndarray]:
 
 
 def indices(offset: Any = 0) -> list[np.ndarray]:
-    """Give index arrays of the four axes; `offset` is a number or (B,)."""
+    """Return index arrays of the four axes; `offset` is a number or (B,)."""
     b, h, q, k = (
         np.arange(n).reshape([-1 if i == axis else 1 for i in range(4)])
         for axis, n in enumerate((B, H, LQ, LK))
@@ -133,7 +133,7 @@ def indices(offset: Any = 0) -> list[np.ndarray]:
 
 
 def expected(q, k, v, score=None, mask=None, offset=0):
-    """Give output and weights by whole arrays in float64."""
+    """Return output and weights by whole arrays in float64."""
     s = np.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
     if score is not None:
         s = score(s, *indices(offset)) + np.zeros_like(s)
@@ -147,7 +147,7 @@ def expected(q, k, v, score=None, mask=None, offset=0):
 
 
 def tensors(names: list[str], dtype: str = "float64") -> SimpleNamespace:
-    """Give the arrays, those of the names as Tensors that take gradients."""
+    """Return the arrays, those of the names as Tensors that take gradients."""
     a = arrays()
     for name in names:
         setattr(a, name, qkv.tensor(getattr(a, name).astype(dtype), requires_grad=True))

@@ -107,7 +107,7 @@ class Draw:
 
 
 def spelt(expression: Expression, indices: dict[str, Any]) -> Any:
-    """Give the expression of indices that are traced, as a user would write it."""
+    """Return the expression of indices that are traced, as a user would write it."""
     _, op, *args = expression
     if op == "index":
         return indices[args[0]]
@@ -148,7 +148,7 @@ class Plain:
             return self._of(expression)[0]
 
     def _of(self, expression: Expression) -> tuple[Any, frozenset[str]]:
-        """Give the values and the indices that they depend on."""
+        """Return the values and the indices that they depend on."""
         kind, op, *args = expression
         if op == "index":
             return self.indices[args[0]], frozenset(args[0])
@@ -202,7 +202,7 @@ class Plain:
 
 
 def sides(expression: Expression, shape: tuple[int, ...], dtype: str, count: int = 4) -> list[Any]:
-    """Give the values for all pairs, and what they are with functions rounded in other ways, and in float64."""
+    """Return the values for all pairs, and what they are with functions rounded in other ways, and in float64."""
     noise = 24 * float(np.finfo(dtype).eps)
     found = [Plain(shape, dtype, noise * (seed > 0), seed).of(expression) for seed in range(count)]
     found += [Plain(shape, "float64").of(expression)] if dtype == "float32" else []

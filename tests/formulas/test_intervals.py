@@ -43,7 +43,7 @@ def classified(mask, shape, size, offsets=None):
 
 
 def counted(allowed, size):
-    """Give the kinds of blocks by all pairs."""
+    """Return the kinds of blocks by all pairs."""
     *_, Lq, Lk = allowed.shape
     rows, columns = -(-Lq // size[0]), -(-Lk // size[1])
     kinds = np.empty((*allowed.shape[:2], rows, columns), np.uint8)

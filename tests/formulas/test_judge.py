@@ -21,7 +21,7 @@ REFUSALS = ("of 32 bits", "none that is 0", "fit 32 bits", "of 64 bits at most")
 
 
 def drawn(seed: int, length: int, kind: str = "b") -> tuple[Any, Any, str]:
-    """Give a random expression, a formula that says so, and a dtype; tables of every second one are not finite."""
+    """Return a random expression, a formula that says so, and a dtype; tables of every second one are not finite."""
     rng = np.random.default_rng(seed)
     expression = Draw(rng, length, bool(seed % 2)).expression(kind, int(rng.integers(2, 6)))
     return (
@@ -72,7 +72,7 @@ def test_blocks_decide_as_all_pairs_do():
 
 
 def attend(monkeypatch: pytest.MonkeyPatch, blocks: Any, inputs: Any, **formulas: Any) -> Any:
-    """Give weights and gradients, with blocks as they are classified or all mixed."""
+    """Return weights and gradients, with blocks as they are classified or all mixed."""
     monkeypatch.setattr(program, "Blocks", blocks)
     tensors = [qkv.tensor(x, requires_grad=True) for x in inputs]
     output, weights = qkv.scaled_dot_product_attention(*tensors, **formulas, return_weights=True)

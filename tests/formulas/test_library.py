@@ -17,7 +17,7 @@ from .cases import LK, LQ, B, H
 
 
 def shown(formula, Lq=LQ, Lk=LK):
-    """Give what a formula makes of scores of 0 by attending to them: its scores, up to a number for each query."""
+    """Return what a formula makes of scores of 0 by attending to them: its scores, up to a number for each query."""
     q, k = np.zeros((B, H, Lq, 1)), np.zeros((B, H, Lk, 1))
     weights = qkv.scaled_dot_product_attention(q, k, k, score_mod=formula, return_weights=True)[1]
     return np.log(np.asarray(weights))
@@ -77,7 +77,7 @@ def test_transformer_xl():
 
 
 def traced_calls(monkeypatch):
-    """Give a list that grows with each trace."""
+    """Return a list that grows with each trace."""
     calls, trace = [], _formulas.trace
 
     def counted(*args):

@@ -155,7 +155,7 @@ def restore() -> None:
 
 
 def run(statement: str) -> str | None:
-    """Give what is wrong with the statement's answer."""
+    """Return what is wrong with the statement's answer."""
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     try:
         with warnings.catch_warnings():

@@ -33,7 +33,7 @@ class Process:
         self.child = None
 
     def run(self, statement: str) -> str | None:
-        """Give what is wrong with the statement, or None."""
+        """Return what is wrong with the statement, or None."""
         if self.child is None:
             self.errors.seek(0)
             self.errors.truncate()

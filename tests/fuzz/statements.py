@@ -175,7 +175,7 @@ def core_methods() -> dict[str, dict[str, tuple[Parameter, ...]]]:
 
 
 def value(choose: Chooser, name: str, hostile: int = 45, words: Any = values) -> str:
-    """Give a value for an argument, hostile in `hostile` of a hundred cases."""
+    """Return a value for an argument, hostile in `hostile` of a hundred cases."""
     fitting = values.plausible(name, words.PLAUSIBLE)
     if fitting and not chance(choose, hostile):
         return among(choose, fitting)
@@ -185,7 +185,7 @@ def value(choose: Chooser, name: str, hostile: int = 45, words: Any = values) ->
 def arguments(
     choose: Chooser, parameters: Sequence[Parameter], hostile: int = 45, words: Any = values
 ) -> str:
-    """Give the text between the parentheses."""
+    """Return the text between the parentheses."""
     texts: list[str] = []
     skipped = False
     for p in parameters:
@@ -206,7 +206,7 @@ def arguments(
 
 
 def made(choose: Chooser, cls: str, targets: Sequence[Target], hostile: int = 0, words: Any = values) -> str:
-    """Give the text that makes an object of the class."""
+    """Return the text that makes an object of the class."""
     short = cls.rsplit(".", 1)[-1]
     if short in words.MADE:
         return among(choose, words.MADE[short])
@@ -215,7 +215,7 @@ def made(choose: Chooser, cls: str, targets: Sequence[Target], hostile: int = 0,
 
 
 def statement(choose: Chooser, targets: Sequence[Target], among_these: Sequence[Target] | None = None) -> str:
-    """Give one call, with at least some arguments that may be anything; of `among_these` only, if given."""
+    """Return one call, with at least some arguments that may be anything; of `among_these` only, if given."""
     target = among(choose, among_these or targets)
     given = arguments(choose, target.parameters, words=target.words)
     if not target.receiver:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def each(names: str, options: list[str]) -> dict[str, list[str]]:
-    """Give the same options to several names."""
+    """Return the same options for several names."""
     return {name: options for name in names.split()}
 
 
@@ -249,7 +249,7 @@ MADE = {
 
 
 def plausible(name: str, known: dict[str, list[str]]) -> list[str]:
-    """Give values that fit an argument of this name; none if the name says nothing."""
+    """Return values that fit an argument of this name; none if the name says nothing."""
     if name in known:
         return known[name]
     parts = [word for word in known if len(word) > 2 and word in name]

@@ -52,7 +52,7 @@ HEADS = ("cls", "tag", "pair")  # classifiers
 
 
 def own_name(short: str, head: str = "") -> str:
-    """Give the name of a golden parameter in a model with a head."""
+    """Return the name of a golden parameter in a model with a head."""
     if head and short.startswith(head + "."):
         return "classifier." + ("weight" if short.endswith("W") else "bias")
     name = PARTS[short]
@@ -60,7 +60,7 @@ def own_name(short: str, head: str = "") -> str:
 
 
 def parameters(kind: type, head: str = "") -> dict[str, object]:
-    """Give the golden parameters that a model of this kind has."""
+    """Return the golden parameters that a model of this kind has."""
     params = golden("D3-23").params()
     names = {k: own_name(k, head) for k in params if k in PARTS or (head and k.startswith(head + "."))}
     if kind is models.BertModel:
@@ -83,7 +83,7 @@ def tiny(kind: type, head: str = "", dtype: str = "float64", **changes: object):
 
 
 def train(model, loss, steps: int) -> list[float]:
-    """Give the losses before each of some steps of Adam."""
+    """Return the losses before each of some steps of Adam."""
     optimizer = qkv.optim.Adam(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(steps):

@@ -35,7 +35,7 @@ def test_markov_tables(case):
 
 
 def table_step(vocab, seed=0):
-    """Give a step whose probabilities depend on everything before: the state is the tuple of tokens."""
+    """Return a step whose probabilities depend on everything before: the state is the tuple of tokens."""
 
     def step(state, token):
         path = (*state, token)

@@ -19,7 +19,7 @@ CLASSES = [(kind, next(iter(TINY[kind][1])), name) for kind in HEADS for name in
 
 
 def both_losses(kind, name, theirs, ours):
-    """Give the loss of a head of both models, or a product with anything where there is no head."""
+    """Return the loss of a head of both models, or a product with anything where there is no head."""
     if "logits" not in theirs:
         y, x = theirs.last_hidden_state, ours.last_hidden_state
         if kind not in (*BOTH_SIDES, "vit"):  # padded rows are theirs to choose

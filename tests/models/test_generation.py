@@ -17,7 +17,7 @@ pytest.importorskip("safetensors")
 
 
 def new_ids(model, arguments, count, **options):
-    """Give what Hugging Face's greedy decoding adds, up to the end."""
+    """Return what Hugging Face's greedy decoding adds, up to the end."""
     given = {key: torch.tensor(np.ascontiguousarray(value)) for key, value in options.items()}
     ids = torch.tensor(np.ascontiguousarray(arguments[0]))
     with torch.no_grad():

@@ -32,7 +32,7 @@ IDS = np.random.default_rng(3).integers(2, 31, (2, 7))
 
 @pytest.fixture
 def folder(tmp_path):
-    """Give a folder with a small Llama."""
+    """Return a folder with a small Llama."""
     qkv.manual_seed(4)
     models.from_config(LLAMA).save_pretrained(tmp_path)
     return tmp_path

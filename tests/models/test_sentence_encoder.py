@@ -22,7 +22,7 @@ GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "minilm.json").read_te
 
 
 def rows_of(folder, text, length=11):
-    """Give the last hidden states of one text alone."""
+    """Return the last hidden states of one text alone."""
     ids = Tokenizer.from_pretrained(folder).encode([text], length)[0]
     return models.BertModel.from_pretrained(folder)([ids]).last_hidden_state.numpy()[0].astype("float64")
 

@@ -41,7 +41,7 @@ def check_gradients(group, model, prefix=""):
 
 
 def train(model, group, before_step=lambda: None):
-    """Give the losses before each of 60 steps of Adam."""
+    """Return the losses before each of 60 steps of Adam."""
     optimizer, found = optim.Adam(model.parameters(), 0.01), []
     for _ in range(60):
         optimizer.zero_grad()

@@ -317,7 +317,7 @@ def test_wrong_calls():
 
 
 def log_bucket(distance: int, buckets: int, most: int) -> int:
-    """Give DeBERTa's bucket of a distance, in float64."""
+    """Return DeBERTa's bucket of a distance, in float64."""
     middle = buckets // 2
     if abs(distance) <= middle:
         return distance

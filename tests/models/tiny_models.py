@@ -197,7 +197,7 @@ def hugging_face(kind: str, variant: str, class_name: str, folder: Path, **chang
 
 
 def largest_difference(ours: Any, theirs: Any) -> float:
-    """Give the largest difference, as a share of the largest value."""
+    """Return the largest difference, as a share of the largest value."""
     a, b = np.asarray(ours), np.asarray(theirs)
     assert a.shape == b.shape, (a.shape, b.shape)
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))

@@ -70,7 +70,7 @@ ATTENTIONS = {
 
 
 def written_out(layer, x, **call):
-    """Give the layer's formula, with norms behind the sublayers."""
+    """Return the layer's formula, with norms behind the sublayers."""
     y = layer.norm1(x + layer.self_attn(x, x, x, **call))
     return layer.norm2(y + layer.linear2(qkv.relu(layer.linear1(y))))
 
@@ -248,7 +248,7 @@ def test_rejections():
 
 
 def best(scores: qkv.Tensor, allowed: np.ndarray | None, count: int) -> np.ndarray:
-    """Give which keys are the best of those that are allowed."""
+    """Return which keys are the best of those that are allowed."""
     allowed = np.ones(scores.shape, bool) if allowed is None else allowed
     ranked = np.where(allowed, scores.numpy(), -np.inf)
     limit = np.sort(ranked, axis=-1)[..., -count:][..., :1]

@@ -124,7 +124,7 @@ def test_nan_and_infinity_stay_in_their_rows():
 
 
 def changes(layer, x):
-    """Give each way to change a parameter, by its name."""
+    """Return each way to change a parameter, by its name."""
     state = {k: v.numpy() + 1 for k, v in layer.state_dict().items()}
 
     def step():

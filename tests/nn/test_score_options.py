@@ -31,7 +31,7 @@ KINDS = [nn.TransformerEncoderLayer, nn.TransformerDecoderLayer]
 
 
 def bucket(distance, num_buckets=32, max_distance=128, bidirectional=True):
-    """Give T5's bucket of the distance from a query to a key, in float64."""
+    """Return T5's bucket of the distance from a query to a key, in float64."""
     count = num_buckets // 2 if bidirectional else num_buckets
     first = count if bidirectional and distance > 0 else 0
     steps, exact = (abs(distance) if bidirectional else max(-distance, 0)), count // 2
@@ -42,7 +42,7 @@ def bucket(distance, num_buckets=32, max_distance=128, bidirectional=True):
 
 
 def bias_of(layer, options, queries, keys, offset=0):
-    """Give the bias (H, Lq, Lk) with its gradient."""
+    """Return the bias (H, Lq, Lk) with its gradient."""
     numbers = [[bucket(j - i - offset, **options) for j in range(keys)] for i in range(queries)]
     return layer.relative_bias(np.array(numbers)).transpose(2, 0, 1)
 

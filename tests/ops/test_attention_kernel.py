@@ -24,7 +24,7 @@ def normal(seed: int, *shape: int, dtype: str = "float64") -> np.ndarray:
 
 
 def draw(seed: int, longest: int, dtype: str) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Give query, key and value and a random choice of options; each option is there with probability 1/4."""
+    """Return query, key and value and a random choice of options; each option is there with probability 1/4."""
     random = np.random.default_rng(seed)
     batches, kv_heads, group = random.integers(1, 4), random.integers(1, 3), random.integers(1, 4)
     heads = kv_heads * group

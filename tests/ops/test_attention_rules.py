@@ -26,7 +26,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def both_derivatives(window, **options):
-    """Give output, gradients and second derivatives."""
+    """Return output, gradients and second derivatives."""
     inputs = [qkv.tensor(normal(2, 5, 3), requires_grad=True) for _ in range(3)]
     y = qkv.scaled_dot_product_attention(*inputs, window=window, **options)
     first = qkv.grad((y * y).sum(), inputs, create_graph=True)

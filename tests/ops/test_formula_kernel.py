@@ -94,7 +94,7 @@ def composed(x: list[Any], score: Score | None, mask: Score | None, a: Arrays, *
 
 
 def names_of(score: Score | None, a: Arrays) -> list[str]:
-    """Give the floating arrays that a formula reads."""
+    """Return the floating arrays that a formula reads."""
     read: list[str] = []
 
     class Recording(dict[str, Any]):
@@ -149,7 +149,7 @@ def test_scores_and_gradients(score: Score, queries: int, keys: int):
 
 
 def random_score(seed: int) -> Score:
-    """Give a score of many values at a time: all places that hold them, and what one instruction does of two nodes."""
+    """Return a score of many values at a time: all places that hold them, and instructions that join two nodes."""
 
     def score(o: Any, a: Arrays) -> Any:
         rng = np.random.default_rng(seed)

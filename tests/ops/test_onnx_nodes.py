@@ -28,7 +28,7 @@ SCORES_MODES = (0, 1, 2)
 
 @cache
 def all_cases():
-    """Give (operator, attributes, inputs, outputs) by name. Making ONNX's cases of all operators takes minutes."""
+    """Return (operator, attributes, inputs, outputs) by name. Making ONNX's cases of all operators takes minutes."""
     import onnx
 
     cases = {}

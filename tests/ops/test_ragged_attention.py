@@ -26,7 +26,7 @@ OPTIONS = {
 
 
 def pieces(options, q=Q, k=K, v=V):
-    """Give output, weights and lse of each sequence alone."""
+    """Return output, weights and lse of each sequence alone."""
     return [
         attention(
             *(x[a:b].swapaxes(0, 1)[None] for x, (a, b) in ((q, rows), (k, keys), (v, keys))),

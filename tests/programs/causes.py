@@ -29,7 +29,7 @@ CAUSES: dict[str, Cause] = {}
 
 
 def known(dialect: str) -> Callable[[Session, Kind, str], str | None]:
-    """Give the question which known cause a statement of a program falls under."""
+    """Return the question which known cause a statement of a program falls under."""
     concerned = {name: cause.concerns for name, cause in CAUSES.items() if dialect in cause.dialects}
 
     def ask(session: Session, kind: Kind, line: str) -> str | None:

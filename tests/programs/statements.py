@@ -323,7 +323,7 @@ def _copy(c: Choice) -> str:
 
 
 def statement(c: Choice, core: bool, names: int) -> tuple[Kind, str]:
-    """Give a statement of a random kind, some of them without gradients; the n-th name is new."""
+    """Return a statement of a random kind, some of them without gradients; the n-th name is new."""
     kinds = [kind for kind in KINDS if kind.core or not core]
     weights = np.array([kind.weight for kind in kinds])
     while True:

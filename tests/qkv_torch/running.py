@@ -23,7 +23,7 @@ def translated(source: str) -> str:
 
 
 def printed(source: str, name: str = "program") -> str:
-    """Give what a program prints."""
+    """Return what a program prints."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(source, name, "exec"), {"__name__": "__main__"})
@@ -31,7 +31,7 @@ def printed(source: str, name: str = "program") -> str:
 
 
 def recorded(program: Path) -> Path:
-    """Give the file with PyTorch's text."""
+    """Return the file with PyTorch's text."""
     return FOLDER / "expected" / f"{program.stem}.txt"
 
 
@@ -49,7 +49,7 @@ def _shape(number: re.Match[str]) -> str:
 
 
 def differences(text: str, expected: str) -> list[str]:
-    """Give the lines that differ in more than the last digit of a number."""
+    """Return the lines that differ in more than the last digit of a number."""
     found = []
     lines, wanted = text.splitlines(), expected.splitlines()
     for line, other in zip(lines, wanted, strict=False):

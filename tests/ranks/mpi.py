@@ -59,7 +59,7 @@ class Job:
         )
 
     def wait(self, seconds=SECONDS):
-        """Give (status, output, errors); what takes too long is killed, and an error."""
+        """Return (status, output, errors); what takes too long is killed, and an error."""
         try:
             output, errors = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

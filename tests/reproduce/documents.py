@@ -17,18 +17,18 @@ _WORD = re.compile(
 
 
 def digest(text: str) -> bytes:
-    """Give a byte for each word and sign of a text; spaces and line ends do not count."""
+    """Return a byte for each word and sign of a text; spaces and line ends do not count."""
     return bytes(hashlib.sha256(word.encode()).digest()[0] for word in _WORD.findall(text))
 
 
 def read() -> dict[str, bytes]:
-    """Give the stored bytes of each document, by its number."""
+    """Return the stored bytes of each document, by its number."""
     stored = json.loads(FILE.read_text(encoding="utf-8"))
     return {number: base64.b64decode(text) for number, text in stored.items()}
 
 
 def made_from(folder: Path) -> dict[str, bytes]:
-    """Give the bytes of the documents in a folder; their names begin with their numbers."""
+    """Return the bytes of the documents in a folder; their names begin with their numbers."""
     paths = sorted(folder.glob("[0-9][0-9][0-9]_*.txt"))
     return {path.name[:3]: digest(path.read_text(encoding="utf-8")) for path in paths}
 

@@ -16,7 +16,7 @@ _QUOTE = re.compile(r"(`+) ?(.+?) ?\1")
 
 
 def rows():
-    """Give document, line of the table, and the cells of each accusation of the page."""
+    """Return document, line of the table, and the cells of each accusation of the page."""
     for cell in json.loads(PAGE.read_text(encoding="utf-8"))["cells"]:
         lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else ()
         for line in lines:
@@ -26,7 +26,7 @@ def rows():
 
 
 def unquoted(text):
-    """Give what a cell of quotes holds beside them."""
+    """Return what a cell of quotes holds beside them."""
     return re.sub(r"[\s…]", "", _QUOTE.sub("", text))
 
 

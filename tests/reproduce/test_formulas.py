@@ -26,7 +26,7 @@ def test_every_formula_of_the_notebooks(path):
 
 
 def shape(latex):
-    """Give the formula's elements without attributes but widths."""
+    """Return the formula's elements without attributes but widths."""
     text = mathml(latex, "inline")
     assert text.startswith("<math ")
     text = re.sub(r'<mspace width="([^"]+)" ?/>', r"<\1>", text)

@@ -14,13 +14,13 @@ COMPARISONS = ("close", "equal", "printed", "shape", "that")
 
 
 def code(path):
-    """Give the sources of a notebook's code cells."""
+    """Return the sources of a notebook's code cells."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
 def calls(source):
-    """Give the calls of ``check.close`` and so on, with the arguments that say what was found."""
+    """Return the calls of ``check.close`` and so on, with the arguments that say what was found."""
     for node in ast.walk(ast.parse(source)):
         if (
             isinstance(node, ast.Call)

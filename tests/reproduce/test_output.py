@@ -26,7 +26,7 @@ def books(tmp_path):
 
 
 def tree(folder):
-    """Give the files below a folder with their content."""
+    """Return the files below a folder with their content."""
     return {name: (folder / name).read_bytes() for name in output.files(folder)}
 
 

@@ -93,7 +93,7 @@ PROGRAMS = {  # the first lines, or the last, of the pieces of the documents' pr
 
 
 def theirs():
-    """Give each piece of code of the documents with its document: cells and parts of cells between lines of ours."""
+    """Return each piece of code of the documents with its document: cells and parts of cells between lines of ours."""
     number = ""
     for cell in CELLS:
         source = "".join(cell["source"])
@@ -129,7 +129,7 @@ def test_a_changed_line_is_noticed():
 
 
 def told():
-    """Give the three counts that the notebook and the page of `qkv.torch` tell."""
+    """Return the three counts that the notebook and the page of `qkv.torch` tell."""
     text, page = "".join(CELLS[0]["source"]), DOCS.read_text(encoding="utf-8")
     found = re.search(r"of (\d+) numbers (\d+)\s+differ[^;]*;\s+of PyTorch's own float32 (\d+)", text)
     same = re.search(

@@ -22,7 +22,7 @@ def close_figures():
 
 
 def problem(shown, expected):
-    """Give what the check says of a figure, or None if it is accepted."""
+    """Return what the check says of a figure, or None if it is accepted."""
     check = Check()
     check.picture("D0-01", shown, expected)
     [record] = check.records

@@ -48,7 +48,7 @@ def run(
 
 
 def output(program: str, *arguments: str, timeout: float = 60, **environment: str) -> str:
-    """Give what a program prints; it must end in order."""
+    """Return what a program prints; it must end in order."""
     done = run(program, *arguments, timeout=timeout, **environment)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr[-3000:]}"
     return done.stdout.strip()

@@ -46,7 +46,7 @@ def accuracy(model):
 
 
 def build(checkpoint=None, *, seed=3, **options):
-    """Give a trainer and its batches."""
+    """Return a trainer and its batches."""
     qkv.manual_seed(seed)
     model = Tagger()
     optimizer = optim.AdamW(model.parameters(), lr=1e-2)
@@ -57,7 +57,7 @@ def build(checkpoint=None, *, seed=3, **options):
 
 
 def everything(trainer):
-    """Give all numbers that a run ends with."""
+    """Return all numbers that a run ends with."""
     state = {name: np.asarray(value) for name, value in trainer.model.state_dict().items()}
     for index, entries in trainer.optimizer.state_dict()["state"].items():
         state.update({f"optimizer.{index}.{name}": np.asarray(value) for name, value in entries.items()})

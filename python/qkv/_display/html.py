@@ -23,7 +23,7 @@ def in_notebook() -> bool:
 
 
 def element(tag: str, *content: str | Element, **attributes: str) -> Element:
-    """Give an element with text and other elements in it; ``class_`` stands for ``class``, ``_`` in names for ``-``."""
+    """Return an element with text and other elements; ``class_`` stands for ``class``, ``_`` in names for ``-``."""
     made = Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
     for part in content:
         if isinstance(part, Element):
@@ -36,12 +36,12 @@ def element(tag: str, *content: str | Element, **attributes: str) -> Element:
 
 
 def page_of(root: Element) -> str:
-    """Give an element as HTML; what stands in ``style`` and ``script`` is written as it is."""
+    """Return an element as HTML; what stands in ``style`` and ``script`` is written as it is."""
     return tostring(root, encoding="unicode", method="html")
 
 
 def module_html(module: Any) -> str:
-    """Give the tree of a module's parts: arguments, shapes of parameters, their number."""
+    """Return the tree of a module's parts: arguments, shapes of parameters, their number."""
     return page_of(element("div", element("style", STYLE), _branch("", module, True), class_="qkv-module"))
 
 

@@ -51,7 +51,7 @@ class TracedFormula:
                 raise TypeError(f"{operation}: {name} must be a function; got {shown(function)}")
 
     def bind(self, shape: tuple[int, int, int, int], offsets: Any, dtype: str) -> Any:
-        """Give window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
+        """Return window (left, right), lengths (B,) or None, and the core's formula of the rest, or None."""
         key = tuple(shape), None if offsets is None else offsets.tobytes(), dtype
         if key not in self._bound:
             fixed = isinstance(self.score_mod, Formula) and self.score_mod.arrays is not None
@@ -112,7 +112,7 @@ def dense(
     scores: bool,
     dtype: str | None = None,
 ) -> Any:
-    """Give a mask's conditions of all pairs, or what a score_mod makes of scores of 0; they broadcast to `shape`.
+    """Return a mask's conditions of all pairs, or what a score_mod makes of scores of 0; they broadcast to `shape`.
 
     Floats of pairs have the dtype; without one, the widest of the arrays that the formula reads, at least float32.
     """
@@ -128,7 +128,7 @@ def dense(
 
 
 def captured_tensors(operation: str, argument: str, function: Any, shape: Any, scores: bool) -> list[Any]:
-    """Give the Tensors that take a gradient among the arrays that a formula of a call with these sizes reads."""
+    """Return the Tensors that take a gradient among the arrays that a formula of a call with these sizes reads."""
     if not callable(function):
         raise TypeError(f"{operation}: {argument} must be a function; got {shown(function)}")
     if isinstance(function, Formula) and (wrong := function.misfit(shape)):

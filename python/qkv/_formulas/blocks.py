@@ -23,7 +23,7 @@ def block_kinds(
     size: tuple[int, int],
     dtype: str | None = None,
 ) -> Any:
-    """Give EMPTY, MIXED or FULL for the blocks of pairs (B, H, Lq, Lk), uint8 (B or 1, H or 1, rows, columns).
+    """Return EMPTY, MIXED or FULL for the blocks of pairs (B, H, Lq, Lk), uint8 (B or 1, H or 1, rows, columns).
 
     Kinds are found by intervals; blocks that are mixed by these are looked at if they are few, and may else be of
     another kind. `dtype`: as for :func:`qkv._formulas.dense`.

@@ -31,7 +31,7 @@ def to_boolean(graph: Graph, n: Node) -> Node:
 
 
 def promoted(graph: Graph, args: list[Node]) -> list[Node]:
-    """Give the arguments in the widest kind among them."""
+    """Return the arguments in the widest kind among them."""
     kinds = {n.kind for n in args}
     if "f" in kinds:
         return [to_float(graph, n) for n in args]
@@ -39,7 +39,7 @@ def promoted(graph: Graph, args: list[Node]) -> list[Node]:
 
 
 def applied(graph: Graph, op: str, args: list[Node]) -> Node:
-    """Give the node of an operation."""
+    """Return the node of an operation."""
     if op in SWAPPED:
         op, args = SWAPPED[op], args[::-1]
     if op.startswith("logical_"):
@@ -176,7 +176,7 @@ def _integers(graph: Graph, op: str, args: list[Node]) -> Node:
 
 
 def _without_constant(graph: Graph, a: Node, b: Node, more: int) -> tuple[Node, Node]:
-    """Give a < b + more with all constants on the right."""
+    """Return a < b + more with all constants on the right."""
     constant = graph.form(a).get(None, 0) if a.op != "const" else 0
     return graph.linear((1, a), (-constant, graph.const(1))), graph.linear(
         (1, b), (more - constant, graph.const(1))

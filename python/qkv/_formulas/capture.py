@@ -62,7 +62,7 @@ class Capture:
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, x: Any) -> Any:
-        """Give what a traced formula sees in place of a value."""
+        """Return what a traced formula sees in place of a value."""
         if isinstance(x, _PLAIN):
             return x
         if id(x) not in self._made:
@@ -97,7 +97,7 @@ class Capture:
         return _Seen(x, self) if held else x
 
     def _outside(self, x: Any, inner: FunctionType) -> Callable[..., Any]:
-        """Give a function of qkv, which is its own where no traced value is among its arguments."""
+        """Return a function of qkv, which is its own where no traced value is among its arguments."""
         made: Any = None
 
         def function(*args: Any, **options: Any) -> Any:
@@ -204,12 +204,12 @@ class _Seen:
         return str(self._of)
 
     def _own(self, name: str) -> Any:
-        """Give a method that the object's class defines in Python, captured."""
+        """Return a method that the object's class defines in Python, captured."""
         method = getattr(type(self._of), name, None)
         made = self._capture(method) if isinstance(method, FunctionType) else method
         return None if made is method else made
 
 
 def _seen(x: Any) -> Any:
-    """Give what a :class:`_Seen` is of."""
+    """Return what a :class:`_Seen` is of."""
     return x._of if type(x) is _Seen else x

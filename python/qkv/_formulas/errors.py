@@ -27,7 +27,7 @@ def _is_users(file: str) -> bool:
 
 
 def source_line() -> str:
-    """Give file and line of the formula that is being traced, such as ``model.py:12``."""
+    """Return file and line of the formula that is being traced, such as ``model.py:12``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -35,7 +35,7 @@ def source_line() -> str:
 
 
 def raised_at(traceback: TracebackType | None, function: Any) -> str:
-    """Give file and line of the innermost frame of a user's; of the function if there is none."""
+    """Return file and line of the innermost frame of a user's; of the function if there is none."""
     found = ""
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -46,13 +46,13 @@ def raised_at(traceback: TracebackType | None, function: Any) -> str:
 
 
 def defined_at(function: Any) -> str:
-    """Give file and first line of a function, or nothing."""
+    """Return file and first line of a function, or nothing."""
     code = getattr(getattr(function, "func", function), "__code__", None)
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
 
 
 def name_of(function: Any) -> str:
-    """Give what a formula is called: its function's name, or its class's."""
+    """Return what a formula is called: its function's name, or its class's."""
     while hasattr(function, "func") and not hasattr(function, "__name__"):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)

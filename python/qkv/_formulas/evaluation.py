@@ -14,7 +14,7 @@ from .ranges import INT32
 
 
 def at_pairs(graph: Graph, n: Node) -> Any:
-    """Give the values of a node below PAIR with four axes, which broadcast to (B, H, Lq, Lk)."""
+    """Return the values of a node below PAIR with four axes, which broadcast to (B, H, Lq, Lk)."""
     values = graph.values(n)
     if n.op == "const" or values.ndim == 0:
         return values
@@ -26,13 +26,13 @@ def at_pairs(graph: Graph, n: Node) -> Any:
 
 
 def distances(graph: Graph) -> Any:
-    """Give the place of each pair's difference along a diagonal, (Lq, Lk)."""
+    """Return the place of each pair's difference along a diagonal, (Lq, Lk)."""
     _, _, Lq, Lk = graph.shape
     return np.arange(Lq)[:, None] - np.arange(Lk) + Lk - 1
 
 
 def evaluate(graph: Graph, root: Node, score: Any = None) -> Any:
-    """Give the values of a node at all pairs, for scores of the graph's dtype; an index out of range is an error."""
+    """Return the values of a node at all pairs, for scores of the graph's dtype; an index out of range is an error."""
     check_integers(graph, root)
     memo: dict[int, Any] = {graph.score.number: score}
     with np.errstate(all="ignore"):
@@ -54,7 +54,7 @@ def _computed(graph: Graph, n: Node, memo: dict[int, Any]) -> Any:
 
 
 def needed(root: Node) -> list[Node]:
-    """Give the nodes that a pair's value reads: those of pairs, and below them the first that are none."""
+    """Return the nodes that a pair's value reads: those of pairs, and below them the first that are none."""
     found: dict[int, Node] = {}
     stack = [root]
     while stack:
@@ -84,7 +84,7 @@ def check_integers(graph: Graph, root: Node) -> None:
 
 
 def _whole(graph: Graph, n: Node) -> tuple[int, int] | None:
-    """Give the range of floats without their places after the point, of those ends that are finite."""
+    """Return the range of floats without their places after the point, of those ends that are finite."""
     found = graph.bounds(n)
     return None if found is None else tuple(int(x) if math.isfinite(x) else 0 for x in found)  # type: ignore[return-value]
 

@@ -66,7 +66,7 @@ class Graph:
         }
 
     def at(self, shape: Sequence[int], offsets: Any, dtype: str) -> Graph | None:
-        """Give the same nodes at another shape; None if an index of pairs might lie outside there."""
+        """Return the same nodes at another shape; None if an index of pairs might lie outside there."""
         other = copy.copy(self)
         other.tables = [_readable(array) for array in self._captured]
         other._place(shape, offsets, 0, dtype)
@@ -110,7 +110,7 @@ class Graph:
         return {None: n.attr} if n.op == "const" else {n: 1}
 
     def linear(self, *terms: tuple[int, Node]) -> Node:
-        """Give the sum of coefficients times integer nodes, grouped by level, with q - k as one node."""
+        """Return the sum of coefficients times integer nodes, grouped by level, with q - k as one node."""
         form: dict[Node | None, int] = {}
         for c, n in terms:
             for atom, times in self.form(n).items():
@@ -148,7 +148,7 @@ class Graph:
     # --- captured arrays
 
     def table(self, array: Any) -> int:
-        """Give the number of a captured array."""
+        """Return the number of a captured array."""
         for number, known in enumerate(self._captured):
             if known is array:
                 return number
@@ -157,7 +157,7 @@ class Graph:
         return len(self.tables) - 1
 
     def gather(self, table: int, indices: Sequence[Node]) -> Node:
-        """Give the element of a captured array; later axes have one element."""
+        """Return the element of a captured array; later axes have one element."""
         values = self.tables[table]
         if 0 in values.shape and 0 not in self.shape:
             raise FormulaError(
@@ -191,7 +191,7 @@ class Graph:
     # --- values below pairs
 
     def values(self, n: Node) -> Any:
-        """Give the values of a node below PAIR: a NumPy array, or a Tensor if it takes a gradient."""
+        """Return the values of a node below PAIR: a NumPy array, or a Tensor if it takes a gradient."""
         if n.number not in self._values:
             if n.op == "const":
                 self._values[n.number] = n.attr
@@ -200,7 +200,7 @@ class Graph:
         return self._values[n.number]
 
     def range(self, n: Node) -> Range | None:
-        """Give the least and largest value of an integer node; None if that is not known, or there is no value."""
+        """Return the least and largest value of an integer node; None if that is not known, or there is no value."""
         if n.number not in self._ranges:
             self._ranges[n.number] = self._range(n)
         return self._ranges[n.number]
@@ -219,7 +219,7 @@ class Graph:
         return (int(values.min()), int(values.max())) if values.size else None
 
     def bounds(self, n: Node) -> tuple[float, float] | None:
-        """Give the range of a node's values over all pairs, of floats as well; None if there are no pairs."""
+        """Return the range of a node's values over all pairs, of floats as well; None if there are no pairs."""
         if 0 in self.shape:
             return None
         low, high = _OverAll(self, self._bounds).of(n)
@@ -247,7 +247,7 @@ def detached(x: Any) -> Any:
 
 
 def _readable(array: Any) -> Any:
-    """Give a captured array as it is now: as NumPy's unless it takes a gradient."""
+    """Return a captured array as it is now: as NumPy's unless it takes a gradient."""
     if isinstance(array, _core.Tensor) and not (array.requires_grad and _core.grad_enabled()):
         array = array.detach().numpy()
     if isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):

@@ -30,7 +30,7 @@ class Blocks(Ranges):
         self._tables: dict[int, list[Bounds]] = {}
 
     def kinds(self, mask: Node) -> Any:
-        """Give EMPTY, MIXED or FULL for each block, uint8 (B or 1, H or 1, query blocks, key blocks)."""
+        """Return EMPTY, MIXED or FULL for each block, uint8 (B or 1, H or 1, query blocks, key blocks)."""
         blocks = 1, 1, len(self._q0), len(self._k0)
         if 0 in self._graph.shape:
             return np.zeros(blocks, np.uint8)
@@ -39,7 +39,7 @@ class Blocks(Ranges):
         return np.broadcast_to(kinds, np.broadcast_shapes(kinds.shape, blocks))
 
     def below(self, n: Node) -> Bounds:
-        """Give the exact range in each block of a node below pairs."""
+        """Return the exact range in each block of a node below pairs."""
         values = np.asarray(detached(self._graph.values(n)))
         low, high = (np.logical_and, np.logical_or) if n.kind == "b" else (np.minimum, np.maximum)
         if values.ndim == 0:
@@ -56,7 +56,7 @@ class Blocks(Ranges):
         return self._along_diagonals(values, low, high)
 
     def _along_diagonals(self, values: Any, low: Any, high: Any) -> Bounds:
-        """Give the ranges of q - k in each block, of pairs that there are."""
+        """Return the ranges of q - k in each block, of pairs that there are."""
         _, _, Lq, Lk = self._graph.shape
         steps: list[Bounds] = []
 
@@ -94,7 +94,7 @@ class Blocks(Ranges):
 
 
 def _ranges_of(values: Any, first: Any, last: Any, steps: list[Bounds], low: Any, high: Any) -> Bounds:
-    """Give the least and largest of values[..., first .. last], by the ranges of 1, 2, 4, ... elements, `steps`."""
+    """Return the least and largest of values[..., first .. last], by the ranges of 1, 2, 4, ... elements, `steps`."""
     size = values.shape[-1]
     first, last = (np.atleast_1d(np.clip(x, 0, size - 1)).astype(np.int64) for x in (first, last))
     power = np.frexp((last - first + 1).astype(np.float64))[1] - 1

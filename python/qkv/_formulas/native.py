@@ -21,7 +21,7 @@ class Mask(NamedTuple):
 
 
 def split(graph: Graph, mask: Node) -> Mask:
-    """Give a mask as window, lengths and what is left, however it is spelt: by the values of its parts."""
+    """Return a mask as window, lengths and what is left, however it is spelt: by the values of its parts."""
     left, right, lengths, rest = -1, -1, None, None
     for part in _parts(mask):
         if part.op == "const" and part.attr:
@@ -50,7 +50,7 @@ def _smaller(a: int, b: int) -> int:
 
 
 def _window(graph: Graph, n: Node) -> tuple[int, int] | None:
-    """Give (left, right) if exactly the differences from -right to left are allowed."""
+    """Return (left, right) if exactly the differences from -right to left are allowed."""
     distance = graph.values(graph.delta)  # (B or 1, 1, Lq + Lk - 1)
     allowed = np.asarray(graph.values(n))
     if allowed.shape[1] != 1 or not allowed.any():
@@ -69,7 +69,7 @@ def _window(graph: Graph, n: Node) -> tuple[int, int] | None:
 
 
 def _lengths(graph: Graph, n: Node) -> Any:
-    """Give (B,) if each batch entry allows its first keys alone."""
+    """Return (B,) if each batch entry allows its first keys alone."""
     allowed = np.asarray(graph.values(n))
     if allowed.shape[1] != 1:
         return None

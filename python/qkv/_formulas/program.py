@@ -56,7 +56,7 @@ class _Writer:
         return self._leaf_numbers[source]
 
     def write(self, n: Node) -> int:
-        """Give the number of a node's instruction."""
+        """Return the number of a node's instruction."""
         if n.op == "const":
             return self._add("constant", (), n.attr)
         if n.op == "score":
@@ -99,7 +99,7 @@ class _Writer:
 
 
 def _axes_of_heads(graph: Graph, n: Node) -> int:
-    """Give how many axes of a captured array are those of batch and head, or of head alone; 0 if neither."""
+    """Return how many axes of a captured array are those of batch and head, or of head alone; 0 if neither."""
     shape = graph.tables[n.attr].shape
     if n.args[:2] == (graph.b, graph.h) and shape[:2] == graph.shape[:2] and len(n.args) > 2:
         return 2
@@ -139,7 +139,7 @@ class Written:
         self._program = _Program(writer, *numbers).compiled()
 
     def formula(self, graph: Graph) -> Any:
-        """Give the core's formula at a graph's shape."""
+        """Return the core's formula at a graph's shape."""
         arrays = [_array(graph, source) for source in self._sources]
         if self._mask is None:
             return _core.formula(self._program, arrays)

@@ -29,11 +29,11 @@ class Ranges:
         self.dtype, self._found = np.dtype(dtype), found
 
     def below(self, n: Node) -> Bounds:
-        """Give the range of a node below pairs."""
+        """Return the range of a node below pairs."""
         raise NotImplementedError
 
     def of_table(self, n: Node, indices: list[Bounds]) -> Bounds:
-        """Give the range of a captured array's elements at an index of pairs."""
+        """Return the range of a captured array's elements at an index of pairs."""
         raise NotImplementedError
 
     def of(self, n: Node) -> Bounds:
@@ -46,7 +46,7 @@ class Ranges:
         return self._found[n.number]
 
     def _read(self, n: Node, found: Bounds) -> Bounds:
-        """Give the range of what pairs read, in the dtype in which they do."""
+        """Return the range of what pairs read, in the dtype in which they do."""
         if n.kind == "b":
             return found
         dtype = self.dtype if n.kind == "f" else np.float64
@@ -72,7 +72,7 @@ class Ranges:
 
 
 def _known(low: Any, high: Any, unknown: Any) -> Bounds:
-    """Give the range, or NaN where it is unknown."""
+    """Return the range, or NaN where it is unknown."""
     return (
         (np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)) if np.any(unknown) else (low, high)
     )
@@ -91,7 +91,7 @@ def _point(a: Bounds) -> Any:
 
 
 def _corners(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
-    """Give the range of a function that is monotone in each of two numbers."""
+    """Return the range of a function that is monotone in each of two numbers."""
     w, x, y, z = (function(one, other) for one in a for other in b)
     return np.minimum(np.minimum(w, x), np.minimum(y, z)), np.maximum(np.maximum(w, x), np.maximum(y, z))
 
@@ -202,7 +202,7 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def _bits(function: Callable[[Any, Any], Any], a: Bounds, b: Bounds) -> Bounds:
-    """Give the range of what has the bits above those that differ within a range, and any below."""
+    """Return the range of what has the bits above those that differ within a range, and any below."""
     ends = [np.clip(x, -(2.0**62), 2.0**62 - 512).astype(np.int64) for x in (*a, *b)]
     differ = (ends[0] ^ ends[1]) | (ends[2] ^ ends[3])
     # All bits from the highest that differs; if the sign does, from the highest of any number.
@@ -236,7 +236,7 @@ def _xor(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _counts(b: Bounds) -> Bounds:
-    """Give the counts by which bits are moved: one that is negative or too large moves out all."""
+    """Return the counts by which bits are moved: one that is negative or too large moves out all."""
     low, high = np.clip(b[0], 0, 63), np.clip(b[1], 0, 63)
     return low, np.where(b[0] < 0, 63.0, high)
 
@@ -318,7 +318,7 @@ def _float_remainder(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _wider(low: Any, high: Any, places: Any) -> Bounds:
-    """Give the range that holds what differs from its ends in so many of their last places."""
+    """Return the range that holds what differs from its ends in so many of their last places."""
     info = np.finfo(low.dtype)
 
     def moved(x: Any, by: Any) -> Any:
@@ -331,7 +331,7 @@ _LIMITS = {"exp": (0, np.inf), "exp2": (0, np.inf), "tanh": (-1, 1), "sigmoid": 
 
 
 def _rough(op: str) -> Callable[[Bounds], Bounds]:
-    """Give the rule of a rising function that kernels compute in their own way."""
+    """Return the rule of a rising function that kernels compute in their own way."""
     least, largest = _LIMITS.get(op, (-np.inf, np.inf))
 
     def rule(a: Bounds) -> Bounds:

@@ -45,7 +45,7 @@ class Formula(functools.partial[Any]):
 
 
 def fixed(function: Callable[..., Any], *arguments: Any, **arrays: tuple[str, Any]) -> Formula:
-    """Give a score_mod that is traced once; `arrays` is :attr:`Formula.arrays`."""
+    """Return a score_mod that is traced once; `arrays` is :attr:`Formula.arrays`."""
     made = Formula(function, *arguments)
     made.arrays = arrays
     made.sizes = [
@@ -58,7 +58,7 @@ def fixed(function: Callable[..., Any], *arguments: Any, **arrays: tuple[str, An
 
 
 def of_part(function: Any) -> Any:
-    """Give a formula for a part of its queries, keys or batch entries, with indices of the whole."""
+    """Return a formula for a part of its queries, keys or batch entries, with indices of the whole."""
     if not isinstance(function, Formula) or function.arrays is None:
         return function
     arrays = {

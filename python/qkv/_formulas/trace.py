@@ -17,7 +17,7 @@ ARGUMENTS = {True: "(score, b, h, q_idx, kv_idx)", False: "(b, h, q_idx, kv_idx)
 
 
 def failure(operation: str, argument: str, function: Any, error: Exception) -> Exception:
-    """Give the error of a call whose formula raised, with the formula's name and line."""
+    """Return the error of a call whose formula raised, with the formula's name and line."""
     if isinstance(error, FormulaError):
         kind, text, line = error.kind, error.text, error.line or defined_at(function)
     else:
@@ -33,7 +33,7 @@ def failure(operation: str, argument: str, function: Any, error: Exception) -> E
 def traced_graph(
     function: Callable[..., Any], scores: bool, shape: Sequence[int], dtype: str | None
 ) -> tuple[Graph, Node]:
-    """Give a formula's graph and node for pairs of a dtype, or of the widest of the arrays that it reads."""
+    """Return a formula's graph and node for pairs of a dtype, or of the widest of the arrays that it reads."""
     graph = Graph(shape, dtype=dtype or "float32")
     node = trace(graph, function, scores)
     if dtype is None and any(str(x.dtype) == "float64" for x in graph.tables):
@@ -42,7 +42,7 @@ def traced_graph(
 
 
 def trace(graph: Graph, function: Callable[..., Any], scores: bool) -> Node:
-    """Give the node of a score_mod's (`scores`) or mask_mod's result."""
+    """Return the node of a score_mod's (`scores`) or mask_mod's result."""
     indices = [Traced(graph, n) for n in (graph.b, graph.h, graph.q, graph.k)]
     arguments = [Traced(graph, graph.score), *indices] if scores else indices
     made = Capture(graph)(function)
@@ -65,7 +65,7 @@ def trace(graph: Graph, function: Callable[..., Any], scores: bool) -> Node:
 
 
 def _of_the_whole(text: str) -> FormulaError:
-    """Give the error of a formula as a whole: :func:`failure` says where it is defined."""
+    """Return the error of a formula as a whole: :func:`failure` says where it is defined."""
     return FormulaError(TypeError, text, "")
 
 

@@ -236,7 +236,7 @@ def is_array(x: Any) -> bool:
 
 
 def array_of(operation: str, name: str, value: Any) -> Any:
-    """Give an argument of a ready formula as an array to capture."""
+    """Return an argument of a ready formula as an array to capture."""
     return value if is_array(value) else _core.as_numpy(value, operation, name)
 
 
@@ -253,7 +253,7 @@ def captured(graph: Graph, x: Any) -> Captured:
 
 
 def lift(graph: Graph, x: Any) -> Node:
-    """Give the node of anything that a formula computes with."""
+    """Return the node of anything that a formula computes with."""
     if isinstance(x, Symbol):
         return x.value().node
     if is_array(x):
@@ -275,7 +275,7 @@ _ARGUMENTS = frozenset(
 
 
 def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
-    """Give what a function of NumPy's, PyTorch's or qkv's makes of traced values."""
+    """Return what a function of NumPy's, PyTorch's or qkv's makes of traced values."""
     op = SPELLINGS.get(name)
     if op is None:
         _refuse(f"must use functions of numbers; got {name}")

@@ -20,7 +20,7 @@ _ALL = slice(None)
 
 
 def along(axis: int, ndim: int, part: Any) -> tuple[Any, ...]:
-    """Give the index that takes `part` of one axis."""
+    """Return the index that takes `part` of one axis."""
     return (_ALL,) * axis_of(axis, ndim) + (part,)
 
 
@@ -192,7 +192,7 @@ def _delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 
 def gathered(a: Tensor, positions: np.ndarray) -> Tensor:
-    """Give a copy of the numbers at these positions of the flat Tensor."""
+    """Return a copy of the numbers at these positions of the flat Tensor."""
     taken: Tensor = a.reshape(-1)[positions]
     return taken
 

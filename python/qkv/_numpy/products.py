@@ -19,7 +19,7 @@ Labels = list[Any]
 
 
 def tensor(x: Any) -> Tensor:
-    """Give a Tensor as it is and everything else as one."""
+    """Return a Tensor as it is and everything else as one."""
     return x if isinstance(x, Tensor) else _core.tensor(x)
 
 
@@ -182,7 +182,7 @@ def _plan(names: Any, operands: tuple[Any, ...]) -> _Plan:
 
 
 def _parsed(names: Any, operands: list[_Operand]) -> tuple[list[tuple[Any, Labels]], Labels]:
-    """Give the operands with a label for each axis, and the labels of the result."""
+    """Return the operands with a label for each axis, and the labels of the result."""
     if isinstance(names, str):
         left, arrow, right = names.replace(" ", "").partition("->")
         subscripts = [_characters(part) for part in left.split(",")]
@@ -216,7 +216,7 @@ def _characters(term: str) -> Labels:
 
 
 def _unfolded(labels: Labels, hidden: int) -> Labels:
-    """Give the axes behind an ellipsis labels of their own, counted from the last."""
+    """Label the axes of an ellipsis, counted from the last."""
     unfolded: Labels = []
     for label in labels:
         unfolded += [("...", axis) for axis in range(hidden, 0, -1)] if label is ... else [label]

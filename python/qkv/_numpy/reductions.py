@@ -59,7 +59,7 @@ def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> An
 
 
 def _telling(name: str) -> Callable[..., Any]:
-    """Give NumPy's result of a reduction that has no gradient by nature."""
+    """Return NumPy's result of a reduction that has no gradient by nature."""
 
     def implementation(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None

@@ -57,7 +57,7 @@ def method(name: str, answer: Callable[..., Any], most: int) -> None:
 
 
 def answers() -> dict[Any, tuple[Callable[..., Any], bool, Callable[..., Any] | None, int]]:
-    """Give what cpp/bindings/tensor/numpy_functions.cpp asks of each function."""
+    """Return what cpp/bindings/tensor/numpy_functions.cpp asks of each function."""
     return {f: (answer, f in ANY_DTYPE, *METHODS.get(f, (None, 0))) for f, answer in TABLE.items()}
 
 

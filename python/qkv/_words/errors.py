@@ -27,14 +27,14 @@ def needs(words: str) -> Iterator[None]:
 
 
 def real(value: Any) -> Any:
-    """Give numbers as they are; complex ones are refused."""
+    """Return numbers as they are; complex ones are refused."""
     if np.iscomplexobj(value):
         raise TypeError(f"expected real numbers because qkv computes in no others; got {shown(value)}")
     return value
 
 
 def integer_of(operation: str, name: str, value: Any) -> int:
-    """Give an argument that is a whole number of 64 bits."""
+    """Return an argument that is a whole number of 64 bits."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -49,7 +49,7 @@ def integer_of(operation: str, name: str, value: Any) -> int:
 
 
 def count_of(operation: str, name: str, value: Any, least: int = 0) -> int:
-    """Give an argument that is a whole number, at least `least`."""
+    """Return an argument that is a whole number, at least `least`."""
     number = integer_of(operation, name, value)
     if number < least:
         raise ValueError(f"{operation}: {name} must be at least {least}; got {number}")
@@ -89,12 +89,12 @@ def no_dtype(operation: str, value: Any) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Give a number and what it counts: "1 head", "2 heads"."""
+    """Return a number and what it counts: "1 head", "2 heads"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """Give that of `names` which was most likely meant, whatever its capitals."""
+    """Return that of `names` which was most likely meant, whatever its capitals."""
     import difflib  # only errors need it
 
     lowered: dict[str, str] = {}
@@ -105,7 +105,7 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 
 
 def plain(name: str) -> str:
-    """Give a name without what people spell in different ways."""
+    """Return a name without what people spell in different ways."""
     return name.lower().replace("_", "")
 
 

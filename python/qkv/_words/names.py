@@ -12,7 +12,7 @@ _ELSEWHERE = ("torch",)  # whose names are another library's
 
 @cache
 def public_names() -> dict[str, tuple[str, ...]]:
-    """Give the ``__all__`` of each public module, by its path; those are modules that ``publish`` finishes."""
+    """Return the ``__all__`` of each public module, by its path; those are modules that ``publish`` finishes."""
     found: dict[str, tuple[str, ...]] = {}
     waiting = [("qkv", _ROOT / "__init__.py")]
     for module, file in waiting:

@@ -140,7 +140,7 @@ class Batches:
         self._begun = 0  # epochs
 
     def __len__(self) -> int:
-        """Give the number of batches in an epoch."""
+        """Return the number of batches in an epoch."""
         n = len(self.columns[0])
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
@@ -149,7 +149,7 @@ class Batches:
         return f"Batches({rows} rows of {len(self.columns)} columns, batch_size={self.batch_size}, seed={self.seed})"
 
     def __call__(self, epoch: int) -> Epoch:
-        """Give the batches of one epoch; each is made when it is asked for."""
+        """Return the batches of one epoch; each is made when it is asked for."""
         epoch = count_of("Batches", "epoch", epoch)
         return Epoch(self, epoch, self._order(epoch))
 
@@ -217,7 +217,7 @@ def _refuse_pairs(column: Any) -> None:
 
 
 def _column(column: Any, name: str) -> NDArray[Any] | Ragged:
-    """Give a column of data as what its batches are taken from."""
+    """Return a column of data as what its batches are taken from."""
     if is_array(column):
         array = as_array("Batches", name, column)
         if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":

@@ -14,7 +14,7 @@ from .._words.errors import integer_of, needs
 
 @explained
 def topics() -> list[str]:
-    """Give the chapters of ``pydoc_data.topics``, what ``help("if")`` shows, in the order of their names.
+    """Return the chapters of ``pydoc_data.topics``, what ``help("if")`` shows, in the order of their names.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def check_filling(operation: str, pad_id: Any) -> None:
 
 
 def as_array(operation: str, name: str, x: Any) -> NDArray[Any]:
-    """Give `x` as an array of whatever it holds; one that records gradients is refused."""
+    """Return `x` as an array of whatever it holds; one that records gradients is refused."""
     if getattr(x, "requires_grad", False):
         raise ValueError(
             f"{operation}: {name} must not require a gradient because batches are copies of data; "
@@ -47,7 +47,7 @@ def as_array(operation: str, name: str, x: Any) -> NDArray[Any]:
 
 
 def numbers(operation: str, name: str, x: Any) -> NDArray[Any]:
-    """Give `x` as int64 or as floats: of an array's width, float32 for Python's own."""
+    """Return `x` as int64 or as floats: of an array's width, float32 for Python's own."""
     table = as_array(operation, name, x)
     if is_array(x) or table.size:
         if table.dtype.kind in "biu":
@@ -98,7 +98,7 @@ class Ragged:
     def padded(
         self, rows: Sequence[int] | NDArray[np.int64], pad_id: float
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Give some sequences under each other, filled up with `pad_id` (rows with zeros), and their lengths."""
+        """Return some sequences under each other, filled up with `pad_id` (rows with zeros), and their lengths."""
         rows = np.asarray(rows, np.int64)
         entries, lens = self._entries, self.lens[rows]
         check_filling(self._operation, pad_id)

@@ -37,7 +37,7 @@ class Task(NamedTuple):
     test: list[Example]
 
     def majority(self) -> float:
-        """Give the share of test labels that are the most frequent label of the training examples.
+        """Return the share of test labels that are the most frequent label of the training examples.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class Task(NamedTuple):
         return found.count(frequent) / len(found)
 
     def words(self) -> list[str]:
-        """Give all words that occur, in order."""
+        """Return all words that occur, in order."""
         return sorted({w for e in (*self.train, *self.test) for w in (*e.first, *e.second)})
 
 
@@ -160,7 +160,7 @@ def _fill(template: str, slots: dict[tuple[str, str], str], random: np.random.Ge
 
 @functools.cache
 def _words() -> dict[str, tuple[str, ...]]:
-    """Give the words for each kind of slot: own lists, and the names of CLDR that are one word in English."""
+    """Return the words for each kind of slot: own lists, and the names of CLDR that are one word in English."""
     english = babel("task", "babel.core").Locale.parse("en")
 
     def single(names: object) -> tuple[str, ...]:

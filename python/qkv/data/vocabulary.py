@@ -139,7 +139,7 @@ class Vocabulary:
         return cls(kept, specials)
 
     def encode(self, tokens: Iterable[str], *, start: bool = False, end: bool = False) -> list[int]:
-        """Give the numbers of tokens, with those of start and end around them if asked for.
+        """Return the numbers of tokens, with those of start and end around them if asked for.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Vocabulary:
         return place
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Give the tokens of numbers up to the first end, without padding and start.
+        """Return the tokens of numbers up to the first end, without padding and start.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Vocabulary:
         return tokens
 
     def __getitem__(self, token: str) -> int:
-        """Give the number of one token.
+        """Return the number of one token.
 
         Raises
         ------

@@ -36,7 +36,7 @@ def _floating(value: Any) -> Array:
 
 
 def _same(value: Any) -> Any:
-    """Give what tells apart two values of an option, in a few bytes."""
+    """Return what tells apart two values of an option, in a few bytes."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)) and len(value) <= 2:
@@ -195,7 +195,7 @@ class Arguments:
         self.own_queries = self.layout.queries[self.rank]
 
     def block_options(self, queries: Stretch, keys: Stretch, rows: slice) -> dict[str, Any]:
-        """Give the options of the kernels for a stretch of this rank's queries and one of somebody's keys.
+        """Return the options of the kernels for a stretch of this rank's queries and one of somebody's keys.
 
         `rows` are the places of the queries among this rank's.
         """
@@ -227,7 +227,7 @@ class Arguments:
         return found
 
     def rows(self, i: int) -> slice:
-        """Give the places of a stretch of this rank's queries among them."""
+        """Return the places of a stretch of this rank's queries among them."""
         begin = sum(stretch.size for stretch in self.own_queries[:i])
         return slice(begin, begin + self.own_queries[i].size)
 
@@ -249,7 +249,7 @@ class Arguments:
         return dout, dlse
 
     def gradients(self, *found: Array | None) -> list[Array | None]:
-        """Give those of `inputs`, in their shapes."""
+        """Return those of `inputs`, in their shapes."""
         return [
             None if x is None else x.reshape(given.shape)
             for x, given in zip(found, self._given, strict=True)

@@ -16,7 +16,7 @@ SAMPLE = 20  # a digest is of so many bytes at most, as a power of two
 
 
 def share(items: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Give the first item of a rank's part and the one behind its last; parts differ by one item at most.
+    """Return the first item of a rank's part and the one behind its last; parts differ by one item at most.
 
     With fewer items than ranks, ranks without one get the last item, which is then to count for nothing.
     """
@@ -36,7 +36,7 @@ def _is_row_list(value: Any) -> bool:
 
 
 def count_items(batch: Any) -> int | None:
-    """Give the length of the first axis of the first array, or of the first list of entries, in a batch."""
+    """Return the length of the first axis of the first array, or of the first list of entries, in a batch."""
     if _is_array(batch):
         return int(batch.shape[0]) if len(batch.shape) else None
     if _is_row_list(batch):
@@ -59,7 +59,7 @@ def _parts(batch: Any) -> list[Any]:
 
 
 def described(batch: Any) -> Any:
-    """Give what tells apart two batches: shapes, and a digest of their numbers or of a million bytes among them."""
+    """Return what tells apart two batches: shapes, and a digest of their numbers or of a million bytes among them."""
     if _is_array(batch):
         array = np.asarray(batch.detach() if hasattr(batch, "detach") else batch)
         numbers = np.ravel(array if array.dtype != object else np.array([repr(array.tolist())]))
@@ -71,7 +71,7 @@ def described(batch: Any) -> Any:
 
 
 def items_of(batch: Any) -> int:
-    """Give the number of items of a batch.
+    """Return the number of items of a batch.
 
     Raises
     ------
@@ -89,14 +89,14 @@ def items_of(batch: Any) -> int:
 
 
 def _leaves(batch: Any) -> list[Any]:
-    """Give what `take` may cut, in its order."""
+    """Return what `take` may cut, in its order."""
     if _is_array(batch) or _is_row_list(batch):
         return [batch]
     return [leaf for part in _parts(batch) for leaf in _leaves(part)]
 
 
 def constants(first: Any, last: Any) -> set[int]:
-    """Give the numbers of those arrays of two batches that have no entry per item, however long they are.
+    """Return the numbers of those arrays of two batches that have no entry per item, however long they are.
 
     They are the same object in both batches, or have another number of entries than one of them has items.
     """
@@ -111,7 +111,7 @@ def constants(first: Any, last: Any) -> set[int]:
 def take(
     batch: Any, begin: int, end: int, items: int, whole: Collection[int] = (), places: Any = None
 ) -> Any:
-    """Give the items ``begin .. end - 1`` of a batch in its own form.
+    """Return the items ``begin .. end - 1`` of a batch in its own form.
 
     What has no item per row stays whole, and so do the arrays with the numbers `whole`; `places` counts them.
     """

@@ -58,22 +58,22 @@ class Ranks:
         self._mpi = MPI
 
     def Get_rank(self) -> int:  # noqa: N802
-        """Give the number of this rank."""
+        """Return the number of this rank."""
         return int(self.rank)
 
     def Get_size(self) -> int:  # noqa: N802
-        """Give the number of ranks."""
+        """Return the number of ranks."""
         return int(self.size)
 
     def members(self) -> list[int]:
-        """Give the numbers of the ranks in the world, without those that are not of it."""
+        """Return the numbers of the ranks in the world, without those that are not of it."""
         if self._members is None:
             found = self.comm.group.Translate_ranks(None, self._mpi.COMM_WORLD.group)
             self._members = [rank for rank in found if rank != self._mpi.UNDEFINED]
         return self._members
 
     def duplicate(self) -> Ranks:
-        """Give a communicator of the same ranks."""
+        """Return a communicator of the same ranks."""
         comm, request = self.comm.Idup()
         self.wait(request)
         return Ranks(comm, self.operation)
@@ -84,7 +84,7 @@ class Ranks:
         wait(lambda: bool(self._mpi.Request.Testall(pending)), self.members, self.operation)
 
     def allgather(self, value: T, name: str = "agreement") -> list[T]:
-        """Give the values of all ranks."""
+        """Return the values of all ranks."""
         data = pickle.dumps(value)
         sizes, inline = self._meet(name, len(data), data)
         if max(sizes) > INLINE:
@@ -95,7 +95,7 @@ class Ranks:
         return [pickle.loads(entry) for entry in inline]
 
     def bcast(self, value: T | None = None, root: int = 0) -> T:
-        """Give the value of one rank to all."""
+        """Send the value of one rank to all."""
         data = bytearray(pickle.dumps(value)) if self.rank == root else bytearray()
         sizes, inline = self._meet("word", len(data), bytes(data))
         if sizes[root] <= INLINE:
@@ -110,7 +110,7 @@ class Ranks:
         self._meet("end", 0, b"")
 
     def copy_from(self, root: int, array: Any) -> None:
-        """Give the numbers of one rank to all, in arrays that all of them have."""
+        """Send the numbers of one rank to all, in arrays that all of them have."""
         self.wait(self.comm.Ibcast(array, root))
 
     def add(self, array: Any) -> Any:
@@ -163,7 +163,7 @@ class Ranks:
         return value  # type: ignore[no-any-return]
 
     def on_all(self, compute: Callable[[], T]) -> T:
-        """Give ``compute()``; the error of one rank is raised on all."""
+        """Return ``compute()``; the error of one rank is raised on all."""
         result, error = attempted(compute)
         errors = self.allgather(error)
         alike = len({str(other) for other in errors}) == 1
@@ -177,7 +177,7 @@ class Ranks:
 
 
 def attempted(compute: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Give ``compute()``, or the error of which other ranks must hear, whatever it is."""
+    """Return ``compute()``, or the error of which other ranks must hear, whatever it is."""
     try:
         return compute(), None
     except Exception as error:
@@ -185,7 +185,7 @@ def attempted(compute: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 def own(comm: Any, operation: str) -> Ranks:
-    """Give a communicator of the same ranks whose messages nobody else receives; all ranks ask for it together."""
+    """Return a communicator of the same ranks whose messages nobody else receives; all ranks ask for it together."""
     check(comm, operation)
     from mpi4py import MPI
 

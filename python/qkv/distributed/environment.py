@@ -20,15 +20,15 @@ def launched() -> bool:
 
 
 def told_rank() -> int:
-    """Give the rank that the launcher told this process, without MPI; 0 without a launcher."""
+    """Return the rank that the launcher told this process, without MPI; 0 without a launcher."""
     return _told(RANKS, 0)
 
 
 def told_size() -> int:
-    """Give the number of processes that the launcher told this process; 1 if it told none."""
+    """Return the number of processes that the launcher told this process; 1 if it told none."""
     return _told((*SIZES, SLURM_SIZE) if launched() else SIZES, 1)
 
 
 def slurm_size() -> int:
-    """Give the number of processes that srun started without telling them of MPI; 1 if it did not."""
+    """Return the number of processes that srun started without telling them of MPI; 1 if it did not."""
     return 1 if launched() else _told((SLURM_SIZE,), 1)

@@ -70,14 +70,14 @@ def settle() -> None:
 
 
 def running() -> Any:
-    """Give MPI if it runs in this process: it has begun and has not ended, and this is no child of a rank."""
+    """Return MPI if it runs in this process: it has begun and has not ended, and this is no child of a rank."""
     mpi: Any = sys.modules.get("mpi4py.MPI")
     runs = mpi is not None and _rank_process in (0, os.getpid()) and mpi.Is_initialized()
     return mpi if runs and not mpi.Is_finalized() else None
 
 
 def message(error: BaseException, rank: int, count: int) -> str:
-    """Give what names the rank and the reason."""
+    """Return what names the rank and the reason."""
     text = " ".join(str(error).split())
     text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
     kind = "MemoryError (out of memory)" if isinstance(error, MemoryError) else type(error).__name__

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def captured(operation: str, options: dict[str, Any], shape: tuple[int, int, int, int]) -> list[Any]:
-    """Give the Tensors that take a gradient in score_mod; refuses formulas that cannot be traced."""
+    """Return the Tensors that take a gradient in score_mod; refuses formulas that cannot be traced."""
     found: dict[int, Any] = {}
     for name, scores in (("score_mod", True), ("mask_mod", False)):
         if options[name] is not None:
@@ -28,7 +28,7 @@ def captured(operation: str, options: dict[str, Any], shape: tuple[int, int, int
 
 
 def moved(function: Callable[..., Any] | None, begin: int) -> Callable[..., Any] | None:
-    """Give a formula of positions that are counted from key `begin`."""
+    """Return a formula of positions that are counted from key `begin`."""
     if function is None or begin == 0:
         part: Callable[..., Any] | None = of_part(function)
         return part
@@ -42,7 +42,7 @@ def moved(function: Callable[..., Any] | None, begin: int) -> Callable[..., Any]
 
 
 def _with_drawn(query: Array, key: Array, options: dict[str, Any]) -> dict[str, Any]:
-    """Give options whose dropout is a mask: that of this block in what one process draws.
+    """Return options whose dropout is a mask: that of this block in what one process draws.
 
     It is read off from kernels: uniform weights times the rows of the identity are 0 where dropped.
     """
@@ -58,7 +58,7 @@ def _with_drawn(query: Array, key: Array, options: dict[str, Any]) -> dict[str, 
 
 
 def block(query: Array, key: Array, value: Array, options: dict[str, Any]) -> tuple[Array, Array]:
-    """Give what :func:`_core.attention_block` gives, by recorded operations: the only kernels for a score_mod."""
+    """Return what :func:`_core.attention_block` returns, by recorded operations: the only kernels for a score_mod."""
     options = _with_drawn(query, key, options)
     with no_grad():
         output, sums = _core.attention_by_options(query, key, value, options)
@@ -76,7 +76,7 @@ def block_gradients(
     options: dict[str, Any],
     captured: list[Any],
 ) -> list[Any]:
-    """Give the gradients of query, key, value, a float mask or None, and the captured Tensors.
+    """Return the gradients of query, key, value, a float mask or None, and the captured Tensors.
 
     A block with the output o_b and the sum of exponentials e^(l_b) has the share p = e^(l_b - l) of the whole, whose
     output is the sum of p o_b: d o_b = p d, and d l_b = p (d . (o_b - o) + d l). Without such sums p is 1.

@@ -14,7 +14,7 @@ INSTALL = 'pip install "qkv[distributed]" mpich'
 
 
 def world() -> Any:
-    """Give the communicator of all processes of the job, or None if there is only this one.
+    """Return the communicator of all processes of the job, or None if there is only this one.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def check_launcher(mpi: Any) -> None:
 
 @explained
 def rank() -> int:
-    """Give the number of this process among those of the job, from 0.
+    """Return the number of this process among those of the job, from 0.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def rank() -> int:
 
 @explained
 def size() -> int:
-    """Give the number of processes of the job.
+    """Return the number of processes of the job.
 
     Returns
     -------

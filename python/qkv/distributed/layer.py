@@ -27,7 +27,7 @@ class Shared:
 
 
 def positions(comm: Any, rows: int, is_causal: bool | str) -> NDArray[np.int64]:
-    """Give the positions of this rank's rows in the whole sequence."""
+    """Return the positions of this rank's rows in the whole sequence."""
     if comm.Get_size() == 1:
         return np.arange(rows)
     lengths = own(comm, "MultiHeadAttention").allgather(rows)
@@ -36,5 +36,5 @@ def positions(comm: Any, rows: int, is_causal: bool | str) -> NDArray[np.int64]:
 
 
 def attend(comm: Any, query: Any, key: Any, value: Any, options: Mapping[str, Any]) -> Any:
-    """Give the attention of this rank's queries (B, H, Lq, D) to the keys of all ranks."""
+    """Return the attention of this rank's queries (B, H, Lq, D) to the keys of all ranks."""
     return attention(query, key, value, comm, enable_gqa=True, **options)

@@ -26,7 +26,7 @@ class Saved(NamedTuple):
 
 
 def _shapes(call: Arguments) -> list[tuple[tuple[int, ...], ...]]:
-    """Give the shapes of each rank's keys and values."""
+    """Return the shapes of each rank's keys and values."""
     B, _, Hkv, D, Dv = call.sizes
     lengths = [sum(part.size for part in keys) for keys in call.layout.keys]
     return [((B, Hkv, length, D), (B, Hkv, length, Dv)) for length in lengths]
@@ -37,7 +37,7 @@ def _own(call: Arguments) -> list[Array]:
 
 
 def _stretches(call: Arguments, owner: int, block: Sequence[Array]) -> list[tuple[Array, Array]]:
-    """Give keys and values (B, Hkv, n, ...) of each stretch of a rank, as views."""
+    """Return keys and values (B, Hkv, n, ...) of each stretch of a rank, as views."""
     (key, value), begin, found = block, 0, []
     for stretch in call.layout.keys[owner]:
         part = slice(begin, begin := begin + stretch.size)
@@ -81,7 +81,7 @@ class Merged:
         self.sum += self._exp(column)
 
     def _exp(self, score: Array) -> Array:
-        """Give ``exp(score - largest)``, 0 for -inf."""
+        """Return ``exp(score - largest)``, 0 for -inf."""
         difference = np.where(np.isneginf(self.largest), 0.0, self.largest)
         np.subtract(score, difference, out=difference)
         return np.exp(difference, out=difference)
@@ -96,7 +96,7 @@ class Merged:
             self.total *= factor[..., None].astype(self.total.dtype)
 
     def result(self) -> tuple[Array, Array, Array]:
-        """Give output, statistics and lse."""
+        """Return output, statistics and lse."""
         if not self.divides:
             self.largest[...], self.sum[...] = 0, 1
         some = self.sum != 0

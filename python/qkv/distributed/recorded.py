@@ -19,7 +19,7 @@ def recorded(
     inputs: Sequence[Tensor],
     pull_back: Callable[[Gradients], Gradients],
 ) -> list[Tensor]:
-    """Give the outputs as Tensors; ``pull_back`` makes of their gradients those of the inputs, which no one records."""
+    """Return the outputs as Tensors; ``pull_back`` turns their gradients into the inputs', not recorded."""
     made = [_core.tensor(output) for output in outputs]
     if not (_core.grad_enabled() and any(t.requires_grad for t in inputs)):
         return made

@@ -26,7 +26,7 @@ BLOCKS, GRADIENTS = 1, 2  # tags
 
 
 def whole_length(operation: str, name: str, lengths: Sequence[int], causal: bool) -> int:
-    """Give the length of a sequence whose ranks hold so many positions; an error, on all ranks, if they do not fit."""
+    """Return the length of a sequence whose ranks hold so many positions; all ranks raise if they do not fit."""
     length, ranks = sum(lengths), len(lengths)
     if length < ranks:
         raise agreed(
@@ -86,13 +86,13 @@ class Layout:
         return found
 
     def pairs(self, rank: int, owner: int) -> list[tuple[int, int]]:
-        """Give the numbers of those stretches of a rank's queries and an owner's keys that have scores in common."""
+        """Return the numbers of those stretches of a rank's queries and an owner's keys that have scores in common."""
         return [(int(i), int(j)) for i, j in np.argwhere(self._scored[rank, :, owner])]
 
 
 @lru_cache(maxsize=32)
 def layout_of(ranks: int, query_length: int, key_length: int, causal: bool, reach: Reach) -> Layout:
-    """Give the layout, made once for the calls of many layers and steps."""
+    """Return the layout, made once for the calls of many layers and steps."""
     return Layout(ranks, query_length, key_length, causal, reach)
 
 
@@ -133,12 +133,12 @@ class Ring:
         return int((self.rank - step) % self.ranks)
 
     def _hop(self, i: int) -> int:
-        """Give how many ranks further the block goes after step number i; after the last one home."""
+        """Return how many ranks further the block goes after step number i; after the last one home."""
         following = self.steps[i + 1] if i + 1 < len(self.steps) else self.ranks
         return int((following - self.steps[i]) % self.ranks)
 
     def _room(self) -> list[Array]:
-        """Give memory for any rank's block."""
+        """Return memory for any rank's block."""
         largest = [max(map(math.prod, shapes)) for shapes in zip(*self.shapes, strict=True)]
         return [np.empty(size, self.dtype) for size in largest]
 
@@ -149,7 +149,7 @@ class Ring:
         return [self.comm.comm.Isend(array, target % self.ranks, tag) for array in block]
 
     def blocks(self, own: Block) -> Iterator[tuple[int, Block]]:
-        """Give (owner, block) for each step; the next block arrives while the caller uses this one.
+        """Return (owner, block) for each step; the next block arrives while the caller uses this one.
 
         `own` is sent from where it stands; the others come into two rooms, in turn.
         """
@@ -172,7 +172,7 @@ class Ring:
             current = following
 
     def sums(self, own: Block, share: Callable[[int, Block], Block]) -> Block:
-        """Give the sum of ``share(owner, block)`` over the ranks, for this rank's own block.
+        """Return the sum of ``share(owner, block)`` over the ranks, for this rank's own block.
 
         The sums travel one step behind the blocks: at each rank the share is computed while the sum of the ranks before
         it is under way.

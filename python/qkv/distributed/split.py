@@ -24,7 +24,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(length: int, ranks: int, rank: int, causal: bool) -> list[Stretch]:
-    """Give the stretches of a rank, in order: one, or two for a causal sequence.
+    """Return the stretches of a rank, in order: one, or two for a causal sequence.
 
     A query of a causal sequence has the more keys the further back it stands. With 2 N stretches of equal length, those
     numbered r and 2 N - 1 - r have together as many as any other such pair.
@@ -35,13 +35,13 @@ def stretches(length: int, ranks: int, rank: int, causal: bool) -> list[Stretch]
 
 
 def count(length: int, ranks: int, rank: int, causal: bool) -> int:
-    """Give how many positions a rank holds."""
+    """Return how many positions a rank holds."""
     return sum(stretch.size for stretch in stretches(length, ranks, rank, causal))
 
 
 @explained
 def positions(L: int, comm: Any, is_causal: bool | str = False) -> NDArray[np.int64]:
-    """Give the positions of a sequence that this rank holds, in the order in which it holds them.
+    """Return the positions of a sequence that this rank holds, in the order in which it holds them.
 
     Without ``is_causal`` they are one stretch of about ``L / N`` positions, rank by rank. With it they are two, one
     from either end of the sequence, so that all ranks compute about the same number of scores.

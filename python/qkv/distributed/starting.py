@@ -19,7 +19,7 @@ VARIABLES = {
 
 
 def find_mpiexec(operation: str) -> str:
-    """Give the launcher of MPI: what the variable MPIEXEC names, or what stands beside Python or on the path.
+    """Return the launcher of MPI: what the variable MPIEXEC names, or what stands beside Python or on the path.
 
     Raises
     ------
@@ -36,5 +36,5 @@ def find_mpiexec(operation: str) -> str:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Give the environment of ranks with so many threads each."""
+    """Return the environment of ranks with so many threads each."""
     return {**VARIABLES, **os.environ, "QKV_NUM_THREADS": str(threads)}

@@ -30,7 +30,7 @@ _sending: list[Any] = []  # notes under way
 
 
 def limit() -> float:
-    """Give the seconds after which a rank that others wait for is named; infinity if it never is."""
+    """Return the seconds after which a rank that others wait for is named; infinity if it never is."""
     text = os.environ.get("QKV_TIMEOUT", "")
     try:
         seconds = float(text or DEFAULT)

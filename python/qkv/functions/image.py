@@ -67,7 +67,7 @@ def attention_image(
 
 
 def picture(size: Any, reduce: Any, rows: Any, columns: Any) -> tuple[Any, ...]:
-    """Give the options of a picture as the core takes them."""
+    """Return the options of a picture as the core takes them."""
     if reduce not in ("max", "mean"):
         raise ValueError(f'attention_image: reduce must be "max" or "mean"; got {shown(reduce)}')
     ranges = (

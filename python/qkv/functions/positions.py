@@ -195,7 +195,7 @@ def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> An
 
 
 def _of_learned_angles(x: Any, cos: Any, sin: Any, interleaved: bool) -> Any:
-    """Give what the kernel gives, whose angles are numbers, by operations that record them, too."""
+    """Return what the kernel returns, whose angles are numbers, by operations that record them, too."""
     half = cos.shape[-1]
     pairs = (
         (slice(0, 2 * half, 2), slice(1, 2 * half, 2))

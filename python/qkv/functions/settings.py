@@ -187,7 +187,7 @@ def cached_bytes() -> int:
 
 @explained
 def empty_cache() -> None:
-    """Give the memory of freed arrays that is kept for the next ones back to the system.
+    """Return the memory of freed arrays, which is kept for the next ones, to the system.
 
     Examples
     --------

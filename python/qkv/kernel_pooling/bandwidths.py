@@ -16,7 +16,7 @@ SWEEPS = 4  # over all features
 
 
 def by_rule(rule: str, table: NDArray[Any], s: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Give Scott's or Silverman's bandwidths (D,), 1 where a feature is constant."""
+    """Return Scott's or Silverman's bandwidths (D,), 1 where a feature is constant."""
     s = np.ones(len(table)) if s is None else s
     share = s / s.sum()
     n = 1 / (share**2).sum()  # the points that count, as many as there are where all count alike
@@ -42,7 +42,7 @@ class LeaveOneOut:
         self.values = values if values.ndim == 2 else values[:, None]
 
     def errors(self, h: Any, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the error of each of the bandwidths ``factor * h``; infinity where there is none."""
+        """Return the error of each of the bandwidths ``factor * h``; infinity where there is none."""
         table = (self.table / h).astype(self.table.dtype)
         if callable(self.kernel) or self.degree:
             found = [
@@ -55,7 +55,7 @@ class LeaveOneOut:
         return np.asarray(np.nan_to_num(np.array(found), nan=np.inf))
 
     def along(self, h: Any, grid: NDArray[np.float64]) -> tuple[float, float]:
-        """Give the best factor of a grid, which is refined twice around it, and its error."""
+        """Return the best factor of a grid, which is refined twice around it, and its error."""
         for steps in (11, 11, 0):
             found = self.errors(h, grid)
             best = int(np.argmin(found))
@@ -64,7 +64,7 @@ class LeaveOneOut:
         return float(grid[best]), float(found[best])
 
     def search(self) -> tuple[float | NDArray[np.float64], float]:
-        """Give the bandwidth, one for each feature where there are several, and its error."""
+        """Return the bandwidth, one for each feature where there are several, and its error."""
         grid, scales = np.geomspace(1e-3, 10, 41), self.table.astype(np.float64).std(0)
         spread = float(np.sqrt((scales**2).sum())) or 1.0
         if len(scales) == 1:

@@ -167,7 +167,7 @@ class NadarayaWatson:
         ----------
         X : array_like, (Lq, D) or (Lq,)
         return_std : bool, default False
-            Give the spread of the training values around the prediction, too.
+            Also return the spread of the training values around the prediction.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class NadarayaWatson:
         return float(known.mean())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the parameters of the constructor by name.
+        """Return the parameters of the constructor by name.
 
         Examples
         --------

@@ -32,7 +32,7 @@ def not_fitted(message: str) -> NotFittedError:
 
 
 def floats(x: Any, method: str, name: str) -> NDArray[Any]:
-    """Give finite numbers: float32 and float16 as float32, all others in float64."""
+    """Return finite numbers: float32 and float16 as float32, all others in float64."""
     where = f"{NAME}.{method}: {name}"
     if hasattr(x, "toarray") and hasattr(x, "nnz"):
         raise TypeError(
@@ -73,7 +73,7 @@ def floats(x: Any, method: str, name: str) -> NDArray[Any]:
 
 
 def points(X: Any, method: str, features: int | None = None) -> NDArray[Any]:
-    """Give `X` as (L, D); scalars (L,) are points of one feature."""
+    """Return `X` as (L, D); scalars (L,) are points of one feature."""
     table = floats(X, method, "X")
     if table.ndim == 1 and features not in (None, 1):
         raise ValueError(
@@ -97,7 +97,7 @@ def points(X: Any, method: str, features: int | None = None) -> NDArray[Any]:
 
 
 def weights(sample_weight: Any, count: int, method: str) -> NDArray[np.float64] | None:
-    """Give one weight for each of `count` points; None where all are alike."""
+    """Return one weight for each of `count` points; None where all are alike."""
     if sample_weight is None:
         return None
     s = floats(sample_weight, method, "sample_weight").astype(np.float64)

@@ -24,7 +24,7 @@ def power_above(numbers: NDArray[np.float64]) -> int:
 def local_fit(
     weights: NDArray[Any], queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], degree: int
 ) -> NDArray[Any]:
-    """Give the weighted mean, or the value of the weighted least-squares plane, at each query.
+    """Return the weighted mean, or the value of the weighted least-squares plane, at each query.
 
     weights (Lq, L) with sums of 1 or 0, queries (Lq, D), keys (L, D), values (L, Dv); gives (Lq, Dv). Where the keys
     in reach do not fix the plane, it is the least steep one.
@@ -49,7 +49,7 @@ def local_fit(
 def in_blocks(
     weights_of: Callable[[NDArray[Any]], NDArray[Any]], queries: NDArray[Any], size: int
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Give the weights (some of Lq, L) of some queries at a time; `size` numbers are needed for each."""
+    """Return the weights (some of Lq, L) of some queries at a time; `size` numbers are needed for each."""
     step = max(NUMBERS // size, 1)
     for begin in range(0, len(queries), step):
         rows = slice(begin, begin + step)
@@ -59,7 +59,7 @@ def in_blocks(
 def left_out_error(
     table: NDArray[Any], values: NDArray[Any], s: NDArray[np.float64] | None, kernel: Kernel, degree: int
 ) -> float:
-    """Give the mean squared error of the predictions of each point from all others, of points in bandwidths."""
+    """Return the mean squared error of the predictions of each point from all others, of points in bandwidths."""
     table, values = table.astype(np.float64), values.astype(np.float64)
     u = np.array(_core.scaled_distances(table, table, 1.0, None))
     if callable(kernel):

@@ -20,7 +20,7 @@ def check_functions(operation: str, masks: tuple[Any, ...]) -> None:
 
 
 def ids_of(operation: str, ids: Any) -> Any:
-    """Give the ids of positions as an array to capture."""
+    """Return the ids of positions as an array to capture."""
     array = array_of(operation, "ids", ids)
     if len(array.shape) not in (1, 2):
         raise ValueError(f"{operation}: ids must be (L,) or (B, L); got ids {tuple(array.shape)}")

@@ -151,7 +151,7 @@ class Optimizer:
             steps.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
-        """Give everything that decides the next steps beside the parameters, in PyTorch's layout.
+        """Return everything that decides the next steps beside the parameters, in PyTorch's layout.
 
         ``state`` holds NumPy arrays for each parameter, ``param_groups`` a dict of options for each group. Loading it
         continues to the bit.
@@ -316,7 +316,7 @@ def _part(operation: str, whole: dict[Any, Any], key: Any, what: str, kind: type
 
 
 def _in_order_of(names: list[str], saved: dict[str, Any], numbers: list[Any]) -> list[Any]:
-    """Give the numbers of a saved group's parameters, by name where both sides know the names."""
+    """Return the numbers of a saved group's parameters, by name where both sides know the names."""
     others = saved.get("param_names")
     if not names or others is None or len(others) != len(numbers) or sorted(others) != sorted(names):
         return numbers

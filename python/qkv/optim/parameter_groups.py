@@ -16,7 +16,7 @@ Reader = Callable[[str, str, Any], Any]
 
 
 def number(operation: str, name: str, value: Any) -> float:
-    """Give a number, or what holds one, as a float."""
+    """Return a number, or what holds one, as a float."""
     if isinstance(value, Tensor):
         refuse_gradients(operation, **{name: value})
         value = value.item()
@@ -29,14 +29,14 @@ def number(operation: str, name: str, value: Any) -> float:
 
 
 def truth(operation: str, name: str, value: Any) -> bool:
-    """Give True or False."""
+    """Return True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{operation}: {name} must be True or False; got {shown(value)}")
     return value
 
 
 def two_numbers(operation: str, name: str, value: Any) -> tuple[float, float]:
-    """Give a pair of numbers as floats."""
+    """Return a pair of numbers as floats."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise TypeError(
             f"{operation}: {name} must be two numbers because they weigh two averages; got {shown(value)}"
@@ -53,7 +53,7 @@ def unfinished(value: Any) -> NoReturn:
 
 
 def tensors_of(operation: str, params: Any) -> tuple[list[Tensor], list[str]]:
-    """Give the Tensors of an iterable, which may give them once, and their names if all come as (name, Tensor)."""
+    """Return the Tensors of an iterable, which may give them once, and their names if all come as (name, Tensor)."""
     tensors: list[Tensor] = []
     names: list[str] = []
     for item in items_of(operation, params):
@@ -70,7 +70,7 @@ def tensors_of(operation: str, params: Any) -> tuple[list[Tensor], list[str]]:
 
 
 def items_of(operation: str, params: Any) -> list[Any]:
-    """Give what an iterable of parameters holds."""
+    """Return what an iterable of parameters holds."""
     if isinstance(params, (Tensor, Module, dict, str)) or not hasattr(params, "__iter__"):
         kind = "a Tensor" if isinstance(params, Tensor) else type(params).__name__
         hint = "; write layer.parameters()" if isinstance(params, Module) else ""
@@ -170,19 +170,19 @@ class ParameterGroup:
         return len(self._all())
 
     def keys(self) -> list[str]:
-        """Give "params" and the options' names."""
+        """Return "params" and the options' names."""
         return list(self._all())
 
     def values(self) -> list[Any]:
-        """Give what the keys stand for, in their order."""
+        """Return what the keys stand for, in their order."""
         return list(self._all().values())
 
     def items(self) -> list[tuple[str, Any]]:
-        """Give pairs of key and value."""
+        """Return pairs of key and value."""
         return list(self._all().items())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give the value of a key, or `default` if there is no such key."""
+        """Return the value of a key, or `default` if there is no such key."""
         return self._all().get(name, default)
 
     def _shown(self) -> str:
@@ -200,12 +200,12 @@ class ParameterGroup:
 
 
 def known(kind: Any) -> list[tuple[str, bool]]:
-    """Give the keys of a group, as a signature."""
+    """Return the keys of a group, as a signature."""
     return [("params", True), *((name, False) for name in kind._readers)]
 
 
 def dtype_of(p: Tensor) -> np.dtype[Any]:
-    """Give NumPy's dtype, of Tensors of a derived class too."""
+    """Return NumPy's dtype, of Tensors of a derived class too."""
     return Tensor.dtype.__get__(p)  # type: ignore[no-any-return]
 
 

@@ -18,7 +18,7 @@ def is_better(rule: Any, value: float, best: float) -> bool:
 
 
 def counts_after(rule: Any, better: bool, bad: int, cooling: int) -> tuple[int, int, bool]:
-    """Give the metrics without a new best, those that will not count, and whether the rate falls now."""
+    """Return the metrics without a new best, those that will not count, and whether the rate falls now."""
     bad = 0 if better or cooling > 0 else bad + 1
     if bad > rule.patience:
         return 0, rule.cooldown, True
@@ -26,7 +26,7 @@ def counts_after(rule: Any, better: bool, bad: int, cooling: int) -> tuple[int, 
 
 
 def lowered(rule: Any, rate: float, least: float) -> float:
-    """Give the next lower rate, or the same if they hardly differ."""
+    """Return the next lower rate, or the same if they hardly differ."""
     lower: float = max(rate * rule.factor, least)
     return lower if rate - lower > rule.eps else rate
 

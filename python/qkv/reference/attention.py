@@ -172,7 +172,7 @@ def _match_heads(q: Array, k: Array, v: Array, enable_gqa: bool) -> tuple[Array,
 
 
 def _positions(is_causal: bool | str, q_offset: ArrayLike | None, Lq: int, Lk: int) -> NDArray[np.int64]:
-    """Give the queries' positions as (B or 1, 1, Lq, 1)."""
+    """Return the queries' positions as (B or 1, 1, Lq, 1)."""
     if isinstance(is_causal, str) and is_causal not in ("upper_left", "lower_right"):
         raise ValueError(
             f"{NAME}: is_causal must be False, True, 'upper_left' or 'lower_right' because there are two "

@@ -71,7 +71,7 @@ def padding(ids: ArrayLike, pad_id: int = 0, *, heads_axis: bool = False) -> Mas
 def positions(
     Lq: int, Lk: int, alignment: str, q_offset: ArrayLike | None, operation: str
 ) -> NDArray[np.int64]:
-    """Give the position of each query, (Lq,) or (B, Lq): ``q_offset + i``.
+    """Return the position of each query, (Lq,) or (B, Lq): ``q_offset + i``.
 
     Examples
     --------

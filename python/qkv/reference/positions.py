@@ -12,7 +12,7 @@ from .._public import explained
 
 
 def _frequencies(dim: int, base: float) -> NDArray[np.float64]:
-    """Give ``w_j = base^(-2j/dim)`` for each pair ``j`` of columns, (ceil(dim/2),)."""
+    """Return ``w_j = base^(-2j/dim)`` for each pair ``j`` of columns, (ceil(dim/2),)."""
     return np.asarray(base ** (-np.arange(0, dim, 2) / dim))
 
 
@@ -93,7 +93,7 @@ def relative_rotation(
 def _scaled_frequencies(
     w: Any, dim: int, base: float, longest: float, scaling: Mapping[str, Any]
 ) -> tuple[Any, float]:
-    """Give the frequencies that a rule makes of `w`, and what multiplies cosines and sines."""
+    """Return the frequencies that a rule makes of `w`, and what multiplies cosines and sines."""
     kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor", 1.0)
     trained = scaling.get("original_max_position_embeddings", np.inf)
     turns = trained * w / (2 * np.pi)  # in the length of training
@@ -203,7 +203,7 @@ def apply_rotary(
 
 @explained
 def alibi_slopes(num_heads: int, dtype: DTypeLike = "float64") -> NDArray[np.floating]:
-    """Give the slope of each head's penalty on distance: ``2^(-8h/H)`` for ``h = 1..H``, H a power of two.
+    """Return the slope of each head's penalty on distance: ``2^(-8h/H)`` for ``h = 1..H``, H a power of two.
 
     For other H the slopes of the power of two below come first, then every second one of twice that power.
 

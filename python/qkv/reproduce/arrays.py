@@ -54,13 +54,13 @@ class Golden(Mapping[str, np.ndarray]):
         return f"golden({self.group!r}): {self.about.get('title', '')}; {', '.join(self._keys)}"
 
     def select(self, prefix: str) -> dict[str, np.ndarray]:
-        """Give the arrays whose name starts with `prefix`, named without it."""
+        """Return the arrays whose name starts with `prefix`, named without it."""
         return {name[len(prefix) :]: self[name] for name in self._keys if name.startswith(prefix)}
 
 
 @explained
 def golden(group: str) -> Golden:
-    """Give the golden arrays of a group, such as ``golden("D0-18")``.
+    """Return the golden arrays of a group, such as ``golden("D0-18")``.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def figures() -> dict[str, dict[str, Any]]:
 
 
 def load(key: str) -> np.ndarray:
-    """Give the array ``"group/name"``, or a part of it: ``"group/name[0,1]"``."""
+    """Return the array ``"group/name"``, or a part of it: ``"group/name[0,1]"``."""
     part = re.fullmatch(r"(.+)\[([0-9, ]+)\]", key)
     if part and key not in index()["arrays"]:
         piece: np.ndarray = load(part[1])[tuple(int(i) for i in part[2].split(","))]
@@ -125,7 +125,7 @@ def load(key: str) -> np.ndarray:
 
 
 def value(given: Any) -> np.ndarray:
-    """Give an array: a golden one by its name, or a notebook's own."""
+    """Return an array: a golden one by its name, or a notebook's own."""
     return load(given) if isinstance(given, str) else np.asarray(given)
 
 
@@ -139,7 +139,7 @@ def key_of(array: object) -> str | None:
 
 
 def tolerance(dtype: np.dtype, key: str | None = None) -> Tolerance:
-    """Give the tolerance for a result of type `dtype` against the golden array `key`."""
+    """Return the tolerance for a result of type `dtype` against the golden array `key`."""
     basic = FLOAT64 if dtype.itemsize >= 8 else FLOAT32
     if key is None:
         return basic

@@ -9,12 +9,12 @@ NEAR = 0.35  # of a diagram's unit: how far from a box an arrow may end
 
 
 def texts_of(ax: Any) -> list[str]:
-    """Give what is written into the axes, in the order of drawing."""
+    """Return what is written into the axes, in the order of drawing."""
     return [text.get_text() for text in ax.texts if text.get_text() and text.get_visible()]
 
 
 def bars_of(ax: Any, *, horizontal: bool) -> np.ndarray:
-    """Give place, start and size of each bar (bars, 3)."""
+    """Return place, start and size of each bar (bars, 3)."""
     found = []
     for container in ax.containers:
         for bar in container.patches if type(container).__name__ == "BarContainer" else ():
@@ -24,7 +24,7 @@ def bars_of(ax: Any, *, horizontal: bool) -> np.ndarray:
 
 
 def connections_of(ax: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Give the strengths (queries, keys) of lines from the left to the right, by how opaque they are."""
+    """Return the strengths (queries, keys) of lines from the left to the right, by how opaque they are."""
     drawn = [lines for lines in ax.collections if type(lines).__name__ == "LineCollection"]
     if not drawn:
         return np.array([])
@@ -36,7 +36,7 @@ def connections_of(ax: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def arrows_of(ax: Any) -> list[tuple[str, str]]:
-    """Give the words that each arrow leads from and to, in the order of drawing."""
+    """Return the words that each arrow leads from and to, in the order of drawing."""
     arrows, way = [], None
     for artist in ax.get_children():  # the way of an arrow is drawn before its head
         if type(artist).__name__ == "Line2D":
@@ -50,7 +50,7 @@ def arrows_of(ax: Any) -> list[tuple[str, str]]:
 
 
 def _word_at(ax: Any, point: np.ndarray) -> str:
-    """Give the words of the smallest box, or the label, beside which a point lies; else where it lies."""
+    """Return the words of the smallest box, or the label, beside which a point lies; else where it lies."""
     _, text = min(_words_at(ax, point), default=(0.0, f"({point[0]:g}, {point[1]:g})"))
     return " ".join(text.split())
 

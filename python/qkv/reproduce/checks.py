@@ -176,7 +176,7 @@ class Check:
 
 
 def _computed(method: str, got: Any) -> Any:
-    """Give `got`, unless it is a golden array, a part of one, or a list with one."""
+    """Return `got`, unless it is a golden array, a part of one, or a list with one."""
     for value in got if isinstance(got, list | tuple) else [got]:
         key = arrays.key_of(value)
         if key is not None:

@@ -10,7 +10,7 @@ FIELDS = ("id", "what", "how", "expected", "got", "state")  # of a check's recor
 
 
 def record(*values: str, **more: Any) -> dict[str, Any]:
-    """Give a check's record, of the values of its fields."""
+    """Return a check's record, of the values of its fields."""
     return dict(zip(FIELDS, values, strict=True)) | more
 
 
@@ -45,7 +45,7 @@ def describe(array: np.ndarray) -> str:
 
 
 def compare_form(got: np.ndarray, expected: np.ndarray) -> Comparison | None:
-    """Give the disagreement in shape or kind of number; None if there is none."""
+    """Return the disagreement in shape or kind of number; None if there is none."""
     if got.shape != expected.shape:
         return Comparison(False, f"shape {expected.shape}", f"shape {got.shape}")
     kinds = [_KINDS.get(a.dtype.kind, a.dtype.name) for a in (expected, got)]
@@ -153,5 +153,5 @@ def _short(value: object) -> str:
 
 
 def shortened(text: str, most: int = 200) -> str:
-    """Give a text, or its beginning if it is long."""
+    """Return a text, or its beginning if it is long."""
     return text if len(text) <= most else text[: most - 3] + "..."

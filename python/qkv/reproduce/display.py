@@ -26,7 +26,7 @@ def found(record: dict[str, Any]) -> str:
 
 
 def line(record: dict[str, Any]) -> str:
-    """Give the record as one line of text."""
+    """Return the record as one line of text."""
     text = f"{_MARKS[record['state']]} {record['id']}  {record['what']}  [{record['how']}]  {found(record)}"
     return f"{text}; expected {record['expected']}" if record["state"] == "failed" else text
 

@@ -84,7 +84,7 @@ async def _run_all(
 
 
 def _size(path: Path, notebook: Any) -> int:
-    """Give the size with stored outputs; an installed notebook has none, and says what it was."""
+    """Return the size with stored outputs; an installed notebook has none, and says what it was."""
     return int(notebook.metadata.get("qkv", {}).get("size", path.stat().st_size))
 
 
@@ -123,7 +123,7 @@ async def _run_one(
 
 
 def version() -> str:
-    """Give the version of qkv that runs here."""
+    """Return the version of qkv that runs here."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -37,7 +37,7 @@ def register() -> None:
 
 
 def extras(figure: Any) -> dict[str, Any]:
-    """Give what a figure's output has more under the runner; nothing elsewhere."""
+    """Return what a figure's output has more under the runner; nothing elsewhere."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -46,7 +46,7 @@ def extras(figure: Any) -> dict[str, Any]:
 
 
 def enlarged(figure: Any) -> dict[str, str]:
-    """Give the figure as PNG of the page's resolution, in base64, and its description."""
+    """Return the figure as PNG of the page's resolution, in base64, and its description."""
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI, bbox_inches="tight")
     picture = base64.b64encode(png.getvalue()).decode()

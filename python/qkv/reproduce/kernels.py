@@ -16,7 +16,7 @@ _THREADS = ("QKV_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 
 @asynccontextmanager
 async def kernel(notebook: Any, folder: Path, *, threads: int, timeout: float) -> AsyncIterator[Any]:
-    """Give a client whose kernel runs in `folder`; however the block ends, the kernel is killed and leaves nothing."""
+    """Return a client whose kernel runs in `folder`; when the block ends, the kernel is killed and leaves nothing."""
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -74,7 +74,7 @@ async def exit_words(client: Any) -> str:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """Give the kernel's environment: ours, with figures inline, its threads, and this very package found first."""
+    """Return the kernel's environment: ours, with figures inline, its threads, and this very package found first."""
     environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment.update(dict.fromkeys(_THREADS, str(threads)))
     home = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from .execute import version
 
 
 def about() -> dict[str, str]:
-    """Give versions, processor, instruction set, BLAS and number of threads, in words."""
+    """Return versions, processor, instruction set, BLAS and number of threads, in words."""
     facts = config()
     return {
         "qkv": version(),

@@ -39,7 +39,7 @@ def _problems(page: str, panel: dict[str, Any]) -> Iterator[str]:
 
 
 def _unpacked(about: dict[str, Any]) -> np.ndarray:
-    """Give weights (layers, H, Lq, Lk) that a page holds as whole numbers of 16 bits."""
+    """Return weights (layers, H, Lq, Lk) that a page holds as whole numbers of 16 bits."""
     whole = np.frombuffer(base64.b64decode(about["all"]), "<u2").reshape(about["shape"])
     return np.asarray(whole * (about["scale"] / 65535))
 

@@ -26,7 +26,7 @@ def heatmaps(
     share_scale: bool = True,
     **also: Any,
 ) -> list[Panel]:
-    """Give panels of one matrix each: a grid (rows, columns, Lq, Lk), a row of matrices, or one matrix.
+    """Return panels of one matrix each: a grid (rows, columns, Lq, Lk), a row of matrices, or one matrix.
 
     The labels of a grid stand below its last row and beside its first column; one `ylabel` of a row is that of its
     first panel. `also` may hold ``xticks``, ``yticks`` and ``aspect``.
@@ -66,7 +66,7 @@ def heatmaps(
 def lines(
     x: Any, ys: Any, xlabel: str = "", ylabel: str = "", legend: Sequence[str] | None = None, **also: Any
 ) -> list[Panel]:
-    """Give a panel of lines, which share `x` or have one each (then `x` is a list); formats are free.
+    """Return a panel of lines, which share `x` or have one each (then `x` is a list); formats are free.
 
     `also` may hold ``title``, ``xscale``, ``yscale``, ``xticks``, ``texts`` and so on.
     """
@@ -80,7 +80,7 @@ def lines(
 def bars(
     sizes: Any, starts: Any = 0.0, *, places: Any = None, horizontal: bool = False, **also: Any
 ) -> list[Panel]:
-    """Give a panel of bars, in the order in which they were drawn; `starts` is where each begins."""
+    """Return a panel of bars, in the order in which they were drawn; `starts` is where each begins."""
     sizes = np.asarray(sizes, dtype=float)
     places = np.arange(len(sizes)) if places is None else places
     drawn = np.stack(
@@ -90,7 +90,7 @@ def bars(
 
 
 def layers(weights: Any) -> list[Panel]:
-    """Give the panels of all heads of all layers (layers, H, Lq, Lk) on one scale from 0."""
+    """Return the panels of all heads of all layers (layers, H, Lq, Lk) on one scale from 0."""
     table = _of_layers(weights)
     names = [
         [f"head {head}" if layer == 0 else "" for head in range(table.shape[1])]
@@ -104,13 +104,13 @@ def layers(weights: Any) -> list[Panel]:
 
 
 def _of_layers(weights: Any) -> np.ndarray:
-    """Give the weights of layers (H, Lq, Lk), or of a batch of one, as one array (layers, H, Lq, Lk)."""
+    """Return the weights of layers (H, Lq, Lk), or of a batch of one, as one array (layers, H, Lq, Lk)."""
     table = np.stack([np.asarray(layer) for layer in weights])
     return table.reshape(len(table), *table.shape[-3:])
 
 
 def _strengths(weights: Any) -> np.ndarray:
-    """Give the weights that are drawn as lines: those above 0.005, up to 1."""
+    """Return the weights that are drawn as lines: those above 0.005, up to 1."""
     weights = np.asarray(weights)
     return np.where(weights > 0.005, np.clip(weights, 0, 1), 0)
 
@@ -121,7 +121,7 @@ def connections(
     keys: Sequence[str] | None = None,
     titles: Sequence[str] | None = None,
 ) -> list[Panel]:
-    """Give a panel for each head (H, Lq, Lk): the queries' tokens, the keys', and lines as strong as the weights."""
+    """Return a panel for each head (H, Lq, Lk): the queries' tokens, the keys', and lines as strong as the weights."""
     weights = _strengths(weights)
     texts = [*queries, *(queries if keys is None else keys)]
     names = [f"head {head}" for head in range(len(weights))] if titles is None else titles
@@ -134,7 +134,7 @@ def connections(
 def training(
     history: Any, *, reference: Mapping[str, float] | None = None, title: str = "", **also: Any
 ) -> list[Panel]:
-    """Give the panels of a training: the losses with their running mean and references; beside them other metrics."""
+    """Return the panels of a training: the losses with their running mean and references; beside them other metrics."""
     loss = np.asarray(history.loss, dtype=float)
     width, updates = max(len(loss) // 50, 1), np.arange(1, len(loss) + 1)
     names = ["loss"]
@@ -165,12 +165,12 @@ def training(
 
 
 def diagram(name: str) -> list[Panel]:
-    """Give the panel of an architecture: the words in it, and from which to which its arrows go."""
+    """Return the panel of an architecture: the words in it, and from which to which its arrows go."""
     return [{"axis": False, **arrays.stored(arrays.DATA / "diagrams.json")[name]}]
 
 
 def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None = None) -> Panel:
-    """Give what a view of all heads (layers, H, Lq, Lk) must hold."""
+    """Return what a view of all heads (layers, H, Lq, Lk) must hold."""
     table = _of_layers(weights)
     first = _strengths(table[0, 0])
     keys = list(queries if keys is None else keys)
@@ -187,7 +187,7 @@ def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None 
 
 
 def weights_page(scores: Any, weights: Any, queries: Sequence[str]) -> Panel:
-    """Give what sliders over scores (L, L) of a sentence must hold where they start."""
+    """Return what sliders over scores (L, L) of a sentence must hold where they start."""
     return {
         "data": {"scores": np.asarray(scores), "queries": list(queries), "keys": list(queries)},
         "words": [*queries, *queries],
@@ -196,7 +196,7 @@ def weights_page(scores: Any, weights: Any, queries: Sequence[str]) -> Panel:
 
 
 def regression_page(x: Any, y: Any, at: Any, estimate: Any, weights: Any) -> Panel:
-    """Give what the slider of a regression must hold where it starts; `weights` are those of the chosen query."""
+    """Return what the slider of a regression must hold where it starts; `weights` are those of the chosen query."""
     weights = np.asarray(weights)
     return {
         "data": {"x": np.asarray(x), "y": np.asarray(y), "at": np.asarray(at)},

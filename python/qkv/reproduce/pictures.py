@@ -113,7 +113,7 @@ def _ticks(ax: Any, axis: Any, *, numbered: bool) -> Iterator[str]:
 
 
 def _shared(ax: Any, axis: Any) -> list[Any]:
-    """Give the other panels that share an axis with this one."""
+    """Return the other panels that share an axis with this one."""
     group = getattr(ax, f"get_shared_{axis.axis_name}_axes")().get_siblings(ax)
     return [other for other in group if other is not ax]
 

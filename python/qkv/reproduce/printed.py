@@ -42,7 +42,7 @@ def like(array: np.ndarray, pattern: str) -> str:
 
 
 def as_text(got: object, expected: str) -> str:
-    """Give `got` itself if it is text, and numbers printed with the digits of `expected`."""
+    """Return `got` itself if it is text, and numbers printed with the digits of `expected`."""
     if isinstance(got, str):
         return got
     pattern = next((token for token in tokens(expected) if _NUMBER.fullmatch(token)), "0.0000")

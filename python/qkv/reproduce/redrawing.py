@@ -13,7 +13,7 @@ ACCEPTED = 0.04  # largest difference of such a mean, of 1 for black and white
 
 
 def expected_image(panel: dict[str, Any], nan_as: float | None) -> np.ndarray:
-    """Give the matrix of an image panel."""
+    """Return the matrix of an image panel."""
     matrix = np.atleast_2d(arrays.value(panel["image"])).astype(np.float64)
     if nan_as is not None:
         matrix = np.nan_to_num(matrix, nan=nan_as)
@@ -108,7 +108,7 @@ def compare_rendered(
 
 
 def rendered(figure: Any) -> np.ndarray:
-    """Give the figure's pixels (rows, columns, 3), 0 to 1, without what may lie over a panel: legends, titles, axes."""
+    """Return the figure's pixels (rows, columns, 3), 0 to 1, without what may cover a panel: legends, titles, axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     around = [
@@ -131,7 +131,7 @@ def rendered(figure: Any) -> np.ndarray:
 
 
 def cells(pixels: np.ndarray, ax: Any) -> np.ndarray:
-    """Give the mean colours of the parts of an axes' inside, (CELLS, CELLS, 3)."""
+    """Return the mean colours of the parts of an axes' inside, (CELLS, CELLS, 3)."""
     box = ax.get_window_extent()
     height = pixels.shape[0]
     rows = np.linspace(height - box.y1, height - box.y0, CELLS + 1).round().astype(int)

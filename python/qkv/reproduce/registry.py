@@ -38,22 +38,22 @@ def _registry() -> dict[str, Any]:
 
 
 def documents() -> dict[str, str]:
-    """Give the titles of the documents, by key, in order."""
+    """Return the titles of the documents, by key, in order."""
     return {key: entry["title"] for key, entry in _registry()["documents"].items()}
 
 
 def experiments() -> dict[str, Experiment]:
-    """Give all experiments, by id, in order."""
+    """Return all experiments, by id, in order."""
     return {id: Experiment(id, title, id.split("-")[0]) for id, title in _registry()["experiments"].items()}
 
 
 def without_qkv() -> list[str]:
-    """Give the ids of experiments that are arithmetic on a document's numbers, with which qkv has nothing to do."""
+    """Return the ids of experiments that are arithmetic on a document's numbers, with which qkv has nothing to do."""
     return list(_registry()["without qkv"])
 
 
 def find_notebooks() -> Path:
-    """Give the notebooks' folder: the checkout's if this package runs from one, else the package's."""
+    """Return the notebooks' folder: the checkout's if this package runs from one, else the package's."""
     package = Path(__file__).resolve().parents[1]
     checkout = package.parents[1]
     if package.parent.name == "python" and (checkout / "notebooks").is_dir():
@@ -62,7 +62,7 @@ def find_notebooks() -> Path:
 
 
 def select(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Give the known ids that match an id (D0-18), a document (D1) or a pattern (D3-0*); all without any.
+    """Return the known ids that match an id (D0-18), a document (D1) or a pattern (D3-0*); all without any.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def select(patterns: Sequence[str], known: Iterable[str]) -> list[str]:
 
 
 def heading_ids(markdown: str) -> Iterator[list[str]]:
-    """Give the ids in each heading that has some."""
+    """Return the ids in each heading that has some."""
     for line in markdown.splitlines():
         if line.lstrip().startswith("#"):
             ids = ID.findall(line)
@@ -93,19 +93,19 @@ def heading_ids(markdown: str) -> Iterator[list[str]]:
 
 
 def named_in_headings(cells: Iterable[Any]) -> list[str]:
-    """Give the ids that the headings of a notebook's cells name, in order."""
+    """Return the ids that the headings of a notebook's cells name, in order."""
     texts = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     return list(dict.fromkeys(id for text in texts for ids in heading_ids(text) for id in ids))
 
 
 def main_document(ids: Iterable[str]) -> str:
-    """Give the key of the document of most ids; empty without any."""
+    """Return the key of the document of most ids; empty without any."""
     found = Counter(id.split("-")[0] for id in ids)
     return found.most_common(1)[0][0] if found else ""
 
 
 def reading_order(folder: Path) -> list[tuple[str, list[Path]]]:
-    """Give the notebooks of each document under its title, as the index of the site has them."""
+    """Return the notebooks of each document under its title, as the index of the site has them."""
     groups: dict[str, list[Path]] = {key: [] for key in (*documents(), "")}
     for path in sorted(folder.glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -115,7 +115,7 @@ def reading_order(folder: Path) -> list[tuple[str, list[Path]]]:
 
 
 def cells_with_ids(cells: Iterable[Any]) -> Iterator[tuple[Any, list[str]]]:
-    """Give each cell with the ids of the last heading that has some, up to and with the cell itself."""
+    """Return each cell with the ids of the last heading that has some, up to and with the cell itself."""
     ids: list[str] = []
     for cell in cells:
         if cell["cell_type"] == "markdown":
@@ -125,7 +125,7 @@ def cells_with_ids(cells: Iterable[Any]) -> Iterator[tuple[Any, list[str]]]:
 
 
 def ids_of(notebook: Path) -> list[str]:
-    """Give the ids that a notebook treats: those in its headings and those that its checks name."""
+    """Return the ids that a notebook treats: those in its headings and those that its checks name."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     return list(dict.fromkeys([*named_in_headings(cells), *_CHECK.findall("\n".join(code))]))

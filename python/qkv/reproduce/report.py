@@ -67,7 +67,7 @@ class Report:
         return len({picture.name for entry in self.entries for picture in entry.pictures})
 
     def by_document(self) -> dict[str, list[Entry]]:
-        """Give the entries of each document that has some, in order."""
+        """Return the entries of each document that has some, in order."""
         groups: dict[str, list[Entry]] = {key: [] for key in documents()}
         for entry in self.entries:
             groups.setdefault(entry.experiment.document, []).append(entry)
@@ -82,7 +82,7 @@ class Report:
 
 
 def worst(states: Any) -> str:
-    """Give the worst of some states; ok if there are none."""
+    """Return the worst of some states; ok if there are none."""
     found = set(states)
     return next((one for one in STATES if one in found), "ok")
 
@@ -116,6 +116,6 @@ def build(results: Sequence[Result], wanted: Sequence[str]) -> Report:
 
 
 def ids_of(picture: Picture) -> list[str]:
-    """Give the experiments that a figure belongs to."""
+    """Return the experiments that a figure belongs to."""
     spec = arrays.figures().get(picture.name)
     return ID.findall(spec["experiment"]) if spec else picture.ids

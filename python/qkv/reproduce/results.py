@@ -48,7 +48,7 @@ class Result:
 
 
 def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
-    """Give each output with its cell and the experiments of the heading above it."""
+    """Return each output with its cell and the experiments of the heading above it."""
     for cell, ids in cells_with_ids(notebook.cells):
         for output in cell.get("outputs", ()):
             yield cell, output, ids
@@ -61,7 +61,7 @@ def read_records(result: Result) -> None:
 
 
 def _shown(result: Result) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Give each check in the notebook's outputs with its cell."""
+    """Return each check in the notebook's outputs with its cell."""
     for cell, output, _ in outputs(result.notebook):
         if MIME in output.get("data", {}):
             yield cell, output.data[MIME]

@@ -17,7 +17,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def listing(patterns: Sequence[str] = (), notebooks: Path | None = None) -> str:
-    """Give the experiments with title, notebook and document, one per line."""
+    """Return the experiments with title, notebook and document, one per line."""
     known = registry.experiments()
     found = registry.notebooks_by_id(notebooks or registry.find_notebooks())
     titles = registry.documents()

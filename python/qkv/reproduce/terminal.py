@@ -69,12 +69,12 @@ def writing(notebooks: int) -> None:
 
 
 def progress(notebooks: int, cells: int, stream: TextIO | None = None) -> Bar | Log:
-    """Give a bar for a terminal and lines for a log."""
+    """Return a bar for a terminal and lines for a log."""
     return (Bar if (stream or sys.stderr).isatty() else Log)(notebooks, cells)
 
 
 def tell(report: Report, page: str, *, verbose: bool = False) -> str:
-    """Give what stands on the terminal in the end: a line per document, the failures, the sum.
+    """Return what stands on the terminal in the end: a line per document, the failures, the sum.
 
     `verbose` adds a line for each check.
     """
@@ -114,7 +114,7 @@ def _failure(record: dict[str, Any]) -> str:
 
 
 def _line(text: str) -> str:
-    """Give a text in one line."""
+    """Return a text in one line."""
     return " ".join(str(text).split())
 
 

@@ -20,7 +20,7 @@ VARIABLE = "QKV_REPRODUCE_FULL"  # the folder for new results; nothing is traine
 
 @explained
 def trained(name: str, trainer: Trainer, batches: Any, **ends: Any) -> History:
-    """Give a trainer's model the parameters that its training ended with, and return the history.
+    """Set the parameters of a trainer's model to those that its training ended with, and return the history.
 
     By default both are read from the results that the package stores (parameters in half precision). Under
     ``qkv reproduce --full`` it calls ``trainer.fit(batches, **ends)`` and keeps the results in the output folder.
@@ -60,7 +60,7 @@ def trained(name: str, trainer: Trainer, batches: Any, **ends: Any) -> History:
 
 @explained
 def kept_tokens(name: str, tokens: Iterable[str]) -> list[str]:
-    """Give the tokens that a stored model has numbers for.
+    """Return the tokens that a stored model has numbers for.
 
     Texts out of the standard library and of Babel differ between versions, a stored model does not: by default these
     are the tokens that it was trained with. Under ``qkv reproduce --full`` they are the given ones, which are kept.

@@ -14,7 +14,7 @@ LINES, WIDTH = 12, 100  # of a text
 
 
 def sides(got: object, expected: object, tolerance: Tolerance | None = None) -> dict[str, Any]:
-    """Give what a record keeps of a comparison: both sides as text with their form, and the largest difference.
+    """Return what a record keeps of a comparison: both sides as text with their form, and the largest difference.
 
     The result is empty for objects that are neither arrays of numbers nor texts.
     """
@@ -36,7 +36,7 @@ def sides(got: object, expected: object, tolerance: Tolerance | None = None) -> 
 
 
 def shown(array: np.ndarray, number: Callable[[Any], str] | None = None) -> dict[str, str]:
-    """Give an array's ``form`` (type and shape), its ``text``, and as ``part`` which part of it that is, if not all."""
+    """Return an array's ``form`` (type and shape), its ``text``, and its ``part`` if it is not the whole array."""
     number = number or notation(array)
     result = {"form": f"{array.dtype} {array.shape}" if array.ndim else str(array.dtype)}
     if array.ndim > 1 and array.shape[-1] == 1:
@@ -100,14 +100,14 @@ def notation(array: np.ndarray) -> Callable[[Any], str]:
 
 
 def largest_difference(got: np.ndarray, expected: np.ndarray) -> float:
-    """Give the largest difference between finite entries."""
+    """Return the largest difference between finite entries."""
     g, e = got.astype(np.float64), expected.astype(np.float64)
     both = np.isfinite(g) & np.isfinite(e)
     return float(np.abs(g[both] - e[both]).max(initial=0.0))
 
 
 def text(value: Any) -> str:
-    """Give a text, or several ones, with their lines; long ones are cut."""
+    """Return a text, or several ones, with their lines; long ones are cut."""
     whole = value if isinstance(value, str) else "\n".join(map(str, value))
     lines = [
         line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in whole.strip("\n").split("\n")

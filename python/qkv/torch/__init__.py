@@ -87,7 +87,7 @@ def compile(
     options=None,
     disable=False,
 ):
-    """Give the model back: the core is compiled already. Without one, a decorator."""
+    """Return the model: the core is compiled already. Without one, a decorator."""
     return compile if model is None else model
 
 

@@ -22,7 +22,7 @@ def assign(t, new, op: str, operation: str) -> Tensor:
 
 
 def before(t, x):
-    """Give `x` as an operand of what `t` is to become; a copy where the change would overwrite what the graph needs."""
+    """Return `x` as an operand of what `t` is to become; a copy if the change would overwrite what the graph needs."""
     if not isinstance(x, Core) or not _core.grad_enabled():
         return x
     kept = _core.before_change(t, x)

@@ -43,7 +43,7 @@ set_derived_dtypes([*ALL.values()])
 
 
 def named(name: str) -> dtype:
-    """Give the dtype of that name, which `pickle` stored."""
+    """Return the dtype of that name, which `pickle` stored."""
     return ALL[name]
 
 
@@ -73,7 +73,7 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def computed(wanted, operation: str) -> dtype:
-    """Give the dtype that somebody asked for, if qkv computes in it."""
+    """Return the dtype that somebody asked for, if qkv computes in it."""
     if isinstance(wanted, dtype):
         found = wanted
     elif isinstance(wanted, type) and wanted in OF_PYTHON:

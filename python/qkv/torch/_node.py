@@ -10,7 +10,7 @@ class Node:
 
     @staticmethod
     def named(name: str) -> Node:
-        """Give a node whose class has that name."""
+        """Return a node whose class has that name."""
         return _kind(name)()
 
     def name(self) -> str:

@@ -99,7 +99,7 @@ def _memories(tensors: list[Tensor]) -> dict[_Place, tuple[Tensor, int]]:
 
 
 def write(obj: Any, protocol: int) -> bytes:
-    """Give the content of a file that `load` reads.
+    """Return the content of a file that `load` reads.
 
     Tensors that overlap in memory do so after they are read: what they span together is stored once. Any other
     Tensor is stored as its numbers alone.

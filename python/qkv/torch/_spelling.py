@@ -39,7 +39,7 @@ _KEEP_ERRORS = {"tensor", "as_tensor", "from_numpy", "backward"}
 def told(
     name: str, f: Callable[..., Any], write: Callable[..., Any], finish: Any = None
 ) -> Callable[..., Any]:
-    """Give the function with its arguments checked, and ``finish(result, first argument)`` of its result.
+    """Return the function with its arguments checked, and ``finish(result, first argument)`` of its result.
 
     What its arguments mean in other spellings, and the classes that errors have in PyTorch, are found when a call
     fails.

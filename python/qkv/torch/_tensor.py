@@ -252,7 +252,7 @@ def _leaf(result, kind: dtype | None, requires_grad: bool):
 
 
 def copied(source, result):
-    """Give a new leaf what it shares with the one that it was copied from."""
+    """Copy to a new leaf what it shares with its original."""
     _leaf(result, source._kind, source.requires_grad)
     for name, value in source.__dict__.items():
         if not name.startswith("_"):
@@ -278,7 +278,7 @@ wrap = _core.wrap
 
 
 def as_core(t):
-    """Give the core's Tensor of one of this class: NumPy's functions compute with it, and record gradients."""
+    """Return the core's Tensor of one of this class: NumPy's functions compute with it, and record gradients."""
     return _core.instance_of(Core, t)
 
 

@@ -269,7 +269,7 @@ _FUNCTIONS = {
 
 
 def read(content: bytes) -> Any:
-    """Give what a file of ``torch.save`` holds."""
+    """Return what a file of ``torch.save`` holds."""
     try:
         return _Reader(io.BytesIO(content)).load()
     except (_Refused, MemoryError):

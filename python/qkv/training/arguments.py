@@ -40,7 +40,7 @@ def team_of(
     zero: bool,
     reduce_dtype: str | None,
 ) -> OneProcess:
-    """Give what trains: this process, or the ranks of a communicator."""
+    """Return what trains: this process, or the ranks of a communicator."""
     if reduce_dtype not in (None, "bfloat16"):
         raise ValueError(f"Trainer: reduce_dtype must be None or bfloat16; got {shown(reduce_dtype)}")
     if split is not None and sharded:

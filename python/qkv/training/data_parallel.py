@@ -141,7 +141,7 @@ class DataParallel(OneProcess):
         return float(sums[0]), float(sums[1]), means.result()
 
     def _of_nothing(self, trainer: Any, batch: Any, probe: bool = False) -> Any:
-        """Give the total over no items, a penalty of parameters, which is to be added once and not on every rank."""
+        """Return the total over no items, a penalty of parameters, which is to be added once and not on every rank."""
         state = get_rng_state()
         try:
             with warnings.catch_warnings():
@@ -187,7 +187,7 @@ class DataParallel(OneProcess):
         return self.from_main(lambda: super(DataParallel, self).metrics({**found, **sums}))
 
     def _part_of(self, batch: Any, place: int) -> tuple[Any, tuple[int, int, int], float]:
-        """Give this rank's part, where it lies in the batch, and its share of the items, or their number."""
+        """Return this rank's part, where it lies in the batch, and its share of the items, or their number."""
         if self.sharded:
             weight = float(items_of(batch) if place < self._own else 0)
             return batch, (self.rank, 1, self.ranks), weight
@@ -228,7 +228,7 @@ class DataParallel(OneProcess):
         )
 
     def _equal_start(self, trainer: Any) -> None:
-        """Give all ranks the parameters of rank 0, which may have drawn others."""
+        """Send the parameters of rank 0 to all ranks, which may have drawn others."""
         state = {name: np.array(value) for name, value in trainer.model.state_dict().items()}
         for value in state.values():
             self.comm.copy_from(0, value)
@@ -252,7 +252,7 @@ class DataParallel(OneProcess):
 
 
 def _difference_shown(state: list[str]) -> str:
-    """Give a text of bounded length in which different states differ."""
+    """Return a text of bounded length in which different states differ."""
     text = ", ".join(state)
     if len(text) <= 300:
         return text

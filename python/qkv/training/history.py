@@ -74,18 +74,18 @@ class History:
             values.append(float(value))
 
     def __len__(self) -> int:
-        """Give the number of updates."""
+        """Return the number of updates."""
         return len(self.loss)
 
     def epoch_losses(self) -> list[float]:
-        """Give the mean loss of each whole epoch, over its tokens."""
+        """Return the mean loss of each whole epoch, over its tokens."""
         loss, count = np.array(self.loss), np.array(self.count)
         starts = [0, *self.epoch_ends][:-1]
         spans = [slice(a, b) for a, b in zip(starts, self.epoch_ends, strict=True)]
         return [float((loss[s] * count[s]).sum() / max(count[s].sum(), 1.0)) for s in spans]
 
     def metric(self, name: str) -> tuple[list[int], list[float]]:
-        """Give the updates at which a metric was measured or logged, and its values; evaluations come first.
+        """Return the updates at which a metric was measured or logged, and its values; evaluations come first.
 
         Before the first of them there are none; later a name that was never there is a ValueError.
         """
@@ -98,7 +98,7 @@ class History:
         return [step for step, _ in found], [value for _, value in found]
 
     def metrics(self) -> list[str]:
-        """Give the names of all metrics that are numbers, in order of appearance."""
+        """Return the names of all metrics that are numbers, in order of appearance."""
         names: dict[str, None] = {}
         for evaluation in self.evaluations:
             names.update(dict.fromkeys(k for k, v in evaluation.items() if isinstance(v, (int, float))))
@@ -106,13 +106,13 @@ class History:
         return [name for name in names if name not in ("step", "epoch")]
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Give the numbers per update, each as an array (updates,); what was logged as (2, n) with its updates."""
+        """Return the numbers per update, each as an array (updates,); what was logged as (2, n) with its updates."""
         tables = {name: getattr(self, name) for name in COLUMNS}
         tables.update({LOGGED + name: pair for name, pair in self.logged.items()})
         return {name: np.array(table, np.float64) for name, table in tables.items()}
 
     def facts(self) -> dict[str, Any]:
-        """Give everything else, as JSON can hold it."""
+        """Return everything else, as JSON can hold it."""
         return {
             "epoch_ends": self.epoch_ends,
             "evaluations": self.evaluations,

@@ -47,16 +47,16 @@ class Monitor:
         return self.patience is not None and self.bad >= self.patience
 
     def put_back(self, model: Any) -> None:
-        """Give the model its best parameters, if they are kept."""
+        """Set the model to its best parameters, if they are kept."""
         if self._state is not None:
             model.load_state_dict(self._state)
 
     def facts(self) -> dict[str, Any]:
-        """Give what :meth:`restore` needs."""
+        """Return what :meth:`restore` needs."""
         return {"metric": [self.name, self.mode], "best": self.best, "bad": self.bad}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give the best parameters."""
+        """Return the best parameters."""
         return {BEST + name: entry for name, entry in (self._state or {}).items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None) -> None:

@@ -27,7 +27,7 @@ class OneProcess:
         yield
 
     def from_main(self, compute: Callable[[], T]) -> T:
-        """Give ``compute()``, which one process calls for all."""
+        """Return ``compute()``, which one process calls for all."""
         return compute()
 
     def before_update(self, trainer: Any, batches: Sequence[Any], among: int) -> None:
@@ -37,13 +37,13 @@ class OneProcess:
         """Look at the parameters that an update made."""
 
     def agreed(self, error: E) -> E:
-        """Give an error that all processes raise."""
+        """Return an error that all processes raise."""
         return error
 
     def gradients(self, trainer: Any, batches: Sequence[Any]) -> tuple[float, float, dict[str, float]]:
         """Leave the gradients of the mean loss of some batches.
 
-        Gives the loss's sum, what it is divided by, and the means of what was logged.
+        Returns the loss's sum, what it is divided by, and the means of what was logged.
         """
         total = count = 0.0
         logged = Means()
@@ -68,7 +68,7 @@ class OneProcess:
         return asked
 
     def length(self, order: Sequence[Any]) -> int:
-        """Give the number of batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(order)
 
     def step(self, optimizer: Any) -> None:
@@ -76,7 +76,7 @@ class OneProcess:
         optimizer.step()
 
     def state_of(self, optimizer: Any) -> dict[str, Any]:
-        """Give the whole state of the optimizer, for a checkpoint."""
+        """Return the whole state of the optimizer, for a checkpoint."""
         state: dict[str, Any] = optimizer.state_dict()
         return state
 
@@ -84,7 +84,7 @@ class OneProcess:
         """Look at an optimizer that has got the whole state."""
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the numbers of an evaluation, in which a pair is a sum and a count."""
+        """Return the numbers of an evaluation, in which a pair is a sum and a count."""
         check_metrics(found)
         return {
             name: plain(value[0] / value[1] if is_share(value) else value) for name, value in found.items()
@@ -103,7 +103,7 @@ def is_share(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Give a number as JSON can hold it; leave texts and lists as they are."""
+    """Return a number as JSON can hold it; leave texts and lists as they are."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
@@ -130,12 +130,12 @@ class Means:
             self.sums[name] = (before[0] + total, before[1] + weights)
 
     def result(self) -> dict[str, float]:
-        """Give the means."""
+        """Return the means."""
         return {name: total / (weights or 1.0) for name, (total, weights) in self.sums.items()}
 
 
 def loss_of(trainer: Any, batch: Any) -> tuple[Any, float | None, Mapping[str, Any]]:
-    """Give the loss of a batch, what it is to be divided by (None if it is a mean already), and what it logs."""
+    """Return the loss of a batch, what it is to be divided by (None if it is a mean already), and what it logs."""
     given = trainer.loss(trainer.model, batch)
     parts = list(given) if isinstance(given, tuple) else [given]
     logged = parts.pop() if len(parts) > 1 and isinstance(parts[-1], Mapping) else {}

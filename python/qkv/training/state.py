@@ -17,7 +17,7 @@ Arrays = dict[str, NDArray[Any]]
 def collect(
     model: Any, optimizer: Any, state: Mapping[str, Any], schedule: Any
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Give the state of model, optimizer (which gave `state`), schedule and common random generator."""
+    """Return the state of model, optimizer (which gave `state`), schedule and common random generator."""
     arrays: Arrays = {f"model.{name}": np.asarray(value) for name, value in model.state_dict().items()}
     arrays["random"] = get_rng_state()
     scalars: dict[str, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ def collect(
 
 
 def _names(model: Any, optimizer: Any) -> list[list[str | None]]:
-    """Give the name in the model of each parameter of each group, None for what is none of the model's."""
+    """Return the name in the model of each parameter of each group, None for what is none of the model's."""
     named = list(model.named_parameters())
     name_of = {id(parameter): name for name, parameter in named}
     return [[name_of.get(id(p)) for p in group["params"]] for group in optimizer.param_groups]

@@ -61,7 +61,7 @@ class Trainer:
     mode : {"min", "max"}
         Whether the least or the largest `monitor` is the best.
     restore_best : bool
-        Give the model the parameters of the best evaluation when the training ends; a checkpoint has them, too.
+        Set the model to the parameters of the best evaluation when the training ends; a checkpoint has them, too.
     checkpoint : path, optional
         File that holds everything needed to go on: parameters, optimizer, schedule, patience, the common random
         generator, the place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end
@@ -307,7 +307,7 @@ class Trainer:
         save_arrays(self.checkpoint, arrays, facts)
 
     def watched(self) -> list[Any]:
-        """Give what decides when the training ends before its time."""
+        """Return what decides when the training ends before its time."""
         return [self._monitor.name, self._monitor.mode, self._monitor.patience, self._monitor.keeps_best]
 
     def _restart(self, resume: bool) -> None:
@@ -337,7 +337,7 @@ class Trainer:
         self._team.from_main(lambda: [self._ask(entry) for entry in self.history.evaluations[self._asked :]])
 
     def _run(self) -> dict[str, Any]:
-        """Give what must be equal where a run goes on."""
+        """Return what must be equal where a run goes on."""
         return {
             "model": type(self.model).__name__,
             "optimizer": type(self.optimizer).__name__,

@@ -11,7 +11,7 @@ from ..functions.gradients import no_grad
 
 
 def owners(sizes: list[int], ranks: int) -> list[int]:
-    """Give the rank of each parameter: the largest first, each to the rank that has least."""
+    """Return the rank of each parameter: the largest first, each to the rank that has least."""
     held, found = [0] * ranks, [0] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         found[i] = held.index(min(held))
@@ -51,7 +51,7 @@ class Zero:
                     p.copy_(values)
 
     def whole(self, comm: Ranks, optimizer: Any) -> dict[str, Any]:
-        """Give the state of all parameters to rank 0, one after the other."""
+        """Send the state of all parameters to rank 0, one after the other."""
         state: dict[str, Any] = optimizer.state_dict()
         own, found = state["state"], {}
         for i, (owner, _) in enumerate(self._shared(comm, optimizer)):

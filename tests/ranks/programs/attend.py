@@ -101,7 +101,7 @@ def compare(name, q, k, v, *, tolerance=2e-12, gradients=True, **options):
 
 
 def steps_of(L, **options):
-    """Give the steps of the ring."""
+    """Return the steps of the ring."""
     seen = []
     made = arguments.layout_of
     arguments.layout_of = lambda *given: seen.append(made(*given)) or seen[-1]

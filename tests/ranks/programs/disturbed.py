@@ -61,7 +61,7 @@ def moment(name):
 
 
 def odd(kind, usual, other):
-    """Give `other` on the rank that disagrees in this."""
+    """Return `other` on the rank that disagrees in this."""
     return other if ODD and kind == KIND else usual
 
 

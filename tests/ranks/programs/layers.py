@@ -25,7 +25,7 @@ def communicator():
 
 
 def summed(comm, module):
-    """Give the gradients of all ranks together."""
+    """Return the gradients of all ranks together."""
     found = {name: np.asarray(p.grad) for name, p in module.named_parameters()}
     return {name: comm.allreduce(slope) for name, slope in found.items()} if comm is not None else found
 

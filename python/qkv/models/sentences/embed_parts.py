@@ -187,7 +187,7 @@ class Parts:
         self.comm.from_main(make)
 
     def finish(self, lines: bool, check: Callable[[], None]) -> None:
-        """Give the output its name, when all ranks have come here and `check` raises nothing."""
+        """Rename the output to its final name when all ranks have come here and `check` raises nothing."""
         self.comm.barrier()
         self.comm.from_main(check)
         if lines:

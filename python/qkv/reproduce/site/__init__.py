@@ -50,7 +50,7 @@ def write(folder: Path, found: Sequence[results.Result], about: Mapping[str, Any
 
 
 def font_style() -> str:
-    """Give the font of formulas as a style sheet: browsers refuse a font that is a local file of another folder."""
+    """Return the font of formulas as a style sheet: browsers refuse a font that is a local file of another folder."""
     data = base64.b64encode(FONT.read_bytes()).decode()
     return (
         "/* Licence: math-font-license.txt */\n"

@@ -10,7 +10,7 @@ from ..results import Result
 
 
 def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the template of the index needs; ``groups`` are the documents, ``order`` the notebooks."""
+    """Return what the template of the index needs; ``groups`` are the documents, ``order`` the notebooks."""
     ids = {record["id"] for result in found for record in result.records}
     headings = {result.path.name: named_in_headings(result.notebook.cells) for result in found}
     ids.update(id for named in headings.values() for id in named)
@@ -76,7 +76,7 @@ def _title(result: Result) -> str:
 
 
 def _group(key: str, title: str, books: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give a document with its notebooks, and those of others that treat some of its experiments."""
+    """Return a document with its notebooks, and those of others that treat some of its experiments."""
     own, others = [], []
     for book in books:
         rows = [row for row in book["rows"] if row["entry"].experiment.document == key]
@@ -89,7 +89,7 @@ def _group(key: str, title: str, books: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def _dates(found: Sequence[Result]) -> str:
-    """Give the date of the notebooks' runs, or the first and the last."""
+    """Return the date of the notebooks' runs, or the first and the last."""
     dates = sorted({str(result.made["date"]) for result in found if result.made.get("date")})
     days = sorted({date[:10] for date in dates})
     if not dates:

@@ -13,7 +13,7 @@ _THIN = "0.1667em"
 
 @functools.lru_cache(maxsize=4096)
 def mathml(latex: str, display: str) -> str:
-    """Give a formula as MathML, `display` "block" or "inline"; as it was written if it cannot be converted."""
+    """Return a formula as MathML, `display` "block" or "inline"; as it was written if it cannot be converted."""
     from latex2mathml.converter import convert
 
     try:

@@ -21,7 +21,7 @@ _SOURCES = {"document": "the document prints", "pytorch": "PyTorch computes (sto
 def contents(
     result: Result, entries: Mapping[str, Entry], pages: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Give what the template of a notebook's page needs; `pages` are the notebooks that have one."""
+    """Return what the template of a notebook's page needs; `pages` are the notebooks that have one."""
     headings = Headings({id: entry.state for id, entry in entries.items()})
     to_html = reader(headings, pages)
     pictures, numbers = iter(result.pictures), iter(range(10**6))
@@ -55,7 +55,7 @@ def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:
 
 
 def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    """Give a cell's outputs in order; figures and checks that follow each other stand in one group."""
+    """Return a cell's outputs in order; figures and checks that follow each other stand in one group."""
     groups: list[dict[str, Any]] = []
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
@@ -84,7 +84,7 @@ def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry
 
 
 def check_row(record: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Give one check as the page shows it: both sides in numbers, and how far they are apart."""
+    """Return one check as the page shows it: both sides in numbers, and how far they are apart."""
     sides = record.get("values") or {}
     row = {
         "number": number,
@@ -133,7 +133,7 @@ def comparison(record: Mapping[str, Any]) -> list[str]:
 
 
 def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """Give a figure with its size on the page and the words below it."""
+    """Return a figure with its size on the page and the words below it."""
     width, height = struct.unpack(">II", picture.png[16:24])
     ids = ids_of(picture)
     named = picture.name.startswith("F-")  # of several experiments together it has no title
@@ -153,7 +153,7 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=2048)
 def highlighted(source: str) -> str:
-    """Give Python as HTML with classes for its tokens."""
+    """Return Python as HTML with classes for its tokens."""
     import pygments  # type: ignore[import-untyped]
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
     from pygments.lexers import PythonLexer  # type: ignore[import-untyped]

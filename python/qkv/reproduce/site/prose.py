@@ -24,7 +24,7 @@ class Headings:
     anchors: set[str] = field(default_factory=set)
 
     def add(self, text: str, level: int) -> str:
-        """Give a heading as HTML; `text` is what is in it, as HTML."""
+        """Return a heading as HTML; `text` is what is in it, as HTML."""
         ids = list(dict.fromkeys(ID.findall(text)))
         title = _LEADING.sub("", text, count=1) if _LEADING.match(text) else text
         title = title[:1].upper() + title[1:] or text
@@ -48,7 +48,7 @@ class Headings:
 
 
 def reader(headings: Headings, pages: Collection[str] | None = None) -> Callable[[str], str]:
-    """Give the function that turns the Markdown of one notebook into HTML.
+    """Return the function that turns the Markdown of one notebook into HTML.
 
     Links to notebooks that are not among the site's `pages` become text.
     """
@@ -115,7 +115,7 @@ def _math(markdown: Any) -> None:
 
 
 def with_formulas(text: str) -> str:
-    """Give plain text with ``$formulas$`` in it as HTML."""
+    """Return plain text with ``$formulas$`` in it as HTML."""
     parts = text.split("$")
     if len(parts) % 2 == 0:  # a lone sign is not a formula's
         return html.escape(text)
@@ -125,5 +125,5 @@ def with_formulas(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Give the text of a piece of HTML."""
+    """Return the text of a piece of HTML."""
     return html.unescape(re.sub(r"<[^>]+>", "", text))

@@ -30,5 +30,5 @@ def _environment() -> Any:
 
 
 def render(name: str, **contents: Any) -> str:
-    """Give the page of a template."""
+    """Return the page of a template."""
     return str(_environment().get_template(name).render(**contents))

@@ -27,7 +27,7 @@ def draw_evenly(module: Module, count: int) -> None:
 
 
 def add_parameter(module: Module, name: str, *shape: int, wanted=True, **kind) -> None:
-    """Give a module a parameter that is to be drawn, or None in its place."""
+    """Add a parameter that is to be drawn to a module, or None in its place."""
     module.register_parameter(name, Parameter(empty(*shape, **kind)) if wanted else None)
 
 
@@ -85,7 +85,7 @@ class Lazy(Affine):
 
 
 class Identity(Module):
-    """Gives its input back."""
+    """Returns its input."""
 
     def __init__(self, *args, **kwargs) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ def relu(input, inplace: bool = False) -> Tensor:
 
 
 def _finished(input, result, op: str, inplace: bool) -> Tensor:
-    """Give the result of an activation, or write it into the input."""
+    """Return the result of an activation, or write it into the input."""
     return assign(input, wrap(result, op), op, op) if inplace else wrap(result, op)
 
 

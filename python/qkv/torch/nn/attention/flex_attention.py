@@ -96,16 +96,16 @@ class BlockMask:
         )
 
     def numel(self) -> int:
-        """Give the number of pairs."""
+        """Return the number of pairs."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """Give the share of pairs in empty blocks in percent."""
+        """Return the share of pairs in empty blocks in percent."""
         computed = int(np.count_nonzero(self._kinds)) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - computed / self.numel())
 
     def to_dense(self) -> Tensor:
-        """Give 1 for each block that is not empty, int32 (B, H, query blocks, key blocks)."""
+        """Return 1 for each block that is not empty, int32 (B, H, query blocks, key blocks)."""
         return wrap_array(self._kinds != EMPTY, int32)
 
     kv_num_blocks, kv_indices = _of_blocks(MIXED, -1, "columns row")
@@ -146,7 +146,7 @@ class BlockMask:
         return BlockMask(self._kinds[places], self.seq_lengths, self.BLOCK_SIZE, _of_a_part)
 
     def to(self, device) -> BlockMask:
-        """Give itself: there is one device."""
+        """Return itself: there is one device."""
         return self
 
     def _shown(self) -> str:
@@ -210,7 +210,7 @@ def create_block_mask(
 
 
 def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None) -> Tensor:
-    """Give a mask_mod's conditions of all pairs, or a score_mod's scores of zeros, (B, H, Q_LEN, KV_LEN).
+    """Return a mask_mod's conditions of all pairs, or a score_mod's scores of zeros, (B, H, Q_LEN, KV_LEN).
 
     Floats that depend on query and key have the widest dtype of the arrays that the function reads, at least float32.
 
