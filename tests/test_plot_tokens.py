@@ -34,7 +34,7 @@ class TestVisualOrder:
             (f"({HEBREW})", f"({HEBREW[::-1]})"),  # brackets are mirrored
             (f"##{HEBREW}", f"{HEBREW[::-1]}##"),
             (f"a{HEBREW[:2]}-{HEBREW[2:]}z", f"a{HEBREW[:1:-1]}-{HEBREW[1::-1]}z"),
-            ("\u05d1\u05bc\u05d0", "\u05d0\u05d1\u05bc"),  # a mark stays behind its letter
+            ("\u05d1\u05bc\u05d0", "\u05d0\u05d1\u05bc"),  # a mark stays after its letter
             ("\u0661\u0662", "\u0661\u0662"),  # digits alone
         ],
     )
@@ -42,7 +42,7 @@ class TestVisualOrder:
         assert labels.visual(text) == seen
 
     def test_arabic_letters_join(self):
-        # seen initial, lam medial, alef final, meem isolated (an alef joins to nothing behind it)
+        # seen initial, lam medial, alef final, meem isolated (an alef joins to nothing after it)
         assert labels.visual(ARABIC) == "\ufeb3\ufee0\ufe8e\ufee1"[::-1]
         # A mark between letters does not part them; a space does.
         assert labels.visual("\u0628\u064e\u0628") == "\ufe90\ufe91\u064e"

@@ -1,4 +1,4 @@
-"""What public modules show: their own names alone, what was meant by others, signatures behind a question mark."""
+"""What public modules show: their own names alone, what was meant by others, signatures after a question mark."""
 
 from __future__ import annotations
 

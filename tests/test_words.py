@@ -89,6 +89,7 @@ def test_identifiers_are_the_fields_words(word):
 # Patterns of prose, and what is written instead.
 PROSE_INSTEAD = {
     r'^r?"""gives? ': "Return, or what else the function does",
+    r"\bbehind\b": "after",
 }
 # Files whose prose uses a word in a meaning of its own.
 PROSE_OTHERWISE: dict[str, set[str]] = {}

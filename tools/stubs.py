@@ -2,7 +2,7 @@
 
     python tools/stubs.py && pre-commit run --files python/qkv/_core.pyi
 
-The tables below say what the bindings do not know: what stands behind `object`, and which parts a layer has.
+The tables below say what the bindings do not know: what `object` means, and which parts a layer has.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def exports() -> bool:
 
 @cache
 def compiled(name: str) -> Any:
-    """Return transformers' model behind torch.compile, which compiles for each shape."""
+    """Return transformers' model in torch.compile, which compiles for each shape."""
     import torch
 
     return torch.compile(models(name)[0], dynamic=False)
@@ -131,7 +131,7 @@ def whole(
 
 
 class Steps:
-    """One token after the other behind `length` tokens; `begin` fills the caches. The graph's does not grow."""
+    """One token after the other, from `length` tokens on; `begin` fills the caches. The graph's does not grow."""
 
     def __init__(self, name: str, length: int, threads: int) -> None:
         self.theirs, self.ours = models(name)

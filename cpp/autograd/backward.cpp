@@ -125,7 +125,7 @@ class Backward {
   void watch(const Tensor& tensor) { watched_.emplace(key(tensor), Tensor()); }
   // Each leaf gets its gradient, and is passed on, when the last operation that it took part in was differentiated.
   void call_when_finished(const std::function<void(const Tensor& leaf)>& finished) { finished_ = &finished; }
-  // Nothing flows on behind this Tensor.
+  // Nothing flows past this Tensor.
   void stop_at(const Tensor& tensor) { stops_.insert(key(tensor)); }
 
   void run() {

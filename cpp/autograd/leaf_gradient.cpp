@@ -34,7 +34,7 @@ void LeafGradient::set(Array array) {
 
 void LeafGradient::share(std::shared_ptr<TensorImpl> tensor) {
   const Lock lock(mutex_of(this));
-  tensor_.swap(tensor);  // the old one ends behind the lock
+  tensor_.swap(tensor);  // the old one ends after the lock is released
 }
 
 void LeafGradient::add(Array part) {

@@ -1,7 +1,7 @@
 // One function per family of the interface: bind_NAME in the file NAME.cpp of one of the folders.
 #pragma once
 
-// In the order in which they are bound: a class stands behind those that it is derived from.
+// In the order in which they are bound: a class comes after those that it is derived from.
 // clang-format off
 #define QKV_FAMILIES(family) \
   family(config) family(tensor) family(subclass) family(functions) family(random) \

@@ -60,7 +60,7 @@ template <class T> class Published {
   }
   void set(std::shared_ptr<const T> value) {
     const Lock lock(mutex_of(this));
-    value_.swap(value);  // the old one ends with `value`, behind the lock
+    value_.swap(value);  // the old one ends with `value`, after the lock is released
   }
   // Unless another thread has replaced `before` already.
   void replace(const std::shared_ptr<const T>& before, std::shared_ptr<const T> value) {

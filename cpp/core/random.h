@@ -43,7 +43,7 @@ class Generator : NonCopyable {
 
   // 1 with probability p, else 0; two words each, whatever T (float, double or bool) is.
   template <class T> void bernoulli(T* out, Index n, double p);
-  // The same for a piece of a longer array, whose elements before and behind it are passed over.
+  // The same for a piece of a longer array, whose elements before and after it are passed over.
   template <class T> void bernoulli_piece(T* out, Index n, double p, Index before, Index behind);
 
   // 1 with probability p[i]; the uniforms have the width of T.

@@ -10,7 +10,7 @@
 namespace qkv::kernels {
 
 // Length of a prepared row: whole vectors of every level, and an odd number of cache lines so that neighbouring rows do
-// not compete for the same places of the cache. What stands behind the features is never used: it has weight 0.
+// not compete for the same places of the cache. What is after the features is never used: it has weight 0.
 static constexpr Index additive_stride(Index features) { return (features + 31) / 32 * 32 + 16; }
 
 template <class T> struct Additive {
@@ -19,7 +19,7 @@ template <class T> struct Additive {
   void (*prepare)(T* e, bool* moderate, const T* x, Index rows, Index features, Index stride);
   // e (stride) = exp(2 (x + y)) for two rows that need not be moderate.
   void (*pair)(T* e, const T* x, const T* y, Index features);
-  // s[i * ld + j] for prepared rows a (rows, stride), b (keys, stride); weight (stride), zeros behind the features.
+  // s[i * ld + j] for prepared rows a (rows, stride), b (keys, stride); weight (stride), zeros after the features.
   void (*scores)(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features,
                  Index stride);
   // s[j] for one query row and `keys` key rows as they are (all of `features`), one tanh for each pair: where a key

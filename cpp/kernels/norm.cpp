@@ -12,7 +12,7 @@ namespace {
 template <class T> bool finite(T x) { return x - x == 0; }
 
 // Several passes over a row in memory wait for it in the first, for the lines of the result in the last, and use memory
-// in none between. So a pass before the last fetches the lines of the result, and one behind the first the next row;
+// in none between. So a pass before the last fetches the lines of the result, and one after the first the next row;
 // without it LayerNorm of a large array takes 1.3 times as long, forward and backward. Long rows would evict each
 // other from the first cache.
 inline Index next_row(Index n) { return n <= 2048 ? n : 0; }

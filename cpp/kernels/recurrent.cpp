@@ -26,7 +26,7 @@ template <class T> Index packed_columns(Index depth, Index columns) {
   return panels_of(columns, width) * depth * width;
 }
 
-// A panel holds some columns of b, row behind row; columns that do not exist are zeros.
+// A panel holds some columns of b, row after row; columns that do not exist are zeros.
 template <class T>
 void pack_panel(T* packed, const T* b, Index row_step, Index column_step, Index first, Index depth, Index columns,
                 Index width, Index stride) {

@@ -40,7 +40,7 @@ struct BodyOptions {
   double dropout = 0;                                  // of the embeddings
   std::optional<nn::RelativeBias> relative_bias = {};  // one table for all layers
   std::optional<nn::Disentangled> disentangled = {};   // likewise
-  bool relative_norm = false;                          // behind its table
+  bool relative_norm = false;                          // after its table
   nn::PartNames names = {};                            // with some, dropout and layers only where they have one
 };
 template <nn::FieldsOf<BodyOptions> Options, class F> void for_fields(Options& o, F field) {

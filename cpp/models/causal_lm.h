@@ -45,7 +45,7 @@ class CausalLM : public nn::Module {
   // ids (B, T) to logits (B, T, V); with a cache, ids follow what it holds.
   virtual Tensor forward(const Array& ids, const Array& valid_lens, nn::ModelCache* cache = nullptr);
   std::vector<std::shared_ptr<nn::Block>> parts() const { return nn::blocks_of<CausalLMLayer>(*this, *layers); }
-  // Continues prompts (B, T) behind their last token, with which the first step is made.
+  // Continues prompts (B, T) after their last token, with which the first step is made.
   std::unique_ptr<Continuation> continuation(const Array& prompts);
 
   const CausalLMSizes sizes;

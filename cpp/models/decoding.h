@@ -26,11 +26,11 @@ class Beam {
  public:
   Beam(Index size, std::vector<Index> ends) : size_(size), ends_(std::move(ends)), live_(1) {}
 
-  // log_probs(i) gives those of the tokens 0 .. V - 1 behind live hypothesis i, attention(i) what that step attended
+  // log_probs(i) gives those of the tokens 0 .. V - 1 after live hypothesis i, attention(i) what that step attended
   // to.
   void advance(Index vocab, const std::function<const double*(Index)>& log_probs,
                const std::function<Array(Index)>& attention);
-  // One token behind the only live hypothesis.
+  // One token after the only live hypothesis.
   void append(Index token, double log_prob, Array attention);
 
   const std::vector<Hypothesis>& live() const { return live_; }
@@ -80,7 +80,7 @@ struct GenerateOptions {
 };
 
 void check(const char* operation, const GenerateOptions& options);
-// first int64 (B): the token behind which each sentence starts.
+// first int64 (B): the token after which each sentence starts.
 std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& first, const GenerateOptions& options);
 
 }  // namespace qkv::models

@@ -28,7 +28,7 @@ class Transformer : public nn::Module {
   virtual bool defines_forward() const { return false; }
   Tensor encode(const Array& src, const Array& src_valid_lens);  // the memory (B, Ts, M)
   // The restrictions say which tokens of the target and which rows of the memory count. With a cache, tgt
-  // holds the tokens behind those that the layers of the decoder have seen.
+  // holds the tokens after those that the layers of the decoder have seen.
   Tensor decode(const Array& tgt, const Tensor& memory, const nn::MaskSpec& tgt_mask_spec,
                 const nn::MaskSpec& memory_mask_spec, nn::ModelCache* cache = nullptr);
   // Which keys count: the lengths, or all but pad_id.

@@ -30,7 +30,7 @@ class Linear : public Module {
   // activation(forward(x)), in one pass where it can.
   Tensor forward(const Tensor& x, kernels::Activation activation);
   // forward(x) of layers that share an input, as one piece of work where it can be; the first may have an activation
-  // behind it.
+  // after it.
   static Tensors forward_each(std::initializer_list<Linear*> layers, const Tensor& x,
                               std::optional<kernels::Activation> of_first = {});
 

@@ -56,7 +56,7 @@ Placement placement_named(const char* owner, const std::string& name) {
 const char* name_of(Placement placement) { return kPlacements[static_cast<std::size_t>(placement)]; }
 
 // Names are paths through containers: of what a block cannot do without, of the others that it has, and of the
-// projections, of which that behind the heads stands outside of the attention then.
+// projections, of which the one after the heads is outside of the attention then.
 void check_names(const char* layer, const BlockOptions& o) {
   static constexpr const char* kNeeded[] = {"self_attn", "linear1", "linear2", "dropout1"};
   static constexpr const char* kOthers[] = {kOutput, "norm1", "norm2", "dropout2"};

@@ -24,7 +24,7 @@ class SkipInit : NonCopyable {
 struct Fans {
   double in, out;
 };
-// Of a weight (out, in, ...); axes behind the second multiply both. At least two axes.
+// Of a weight (out, in, ...); axes after the second multiply both. At least two axes.
 Fans fans_of(const Shape& shape, const char* operation);
 
 void fill_uniform(const Array& array, double low, double high, Generator& generator = default_generator());

@@ -44,7 +44,7 @@ class KVCache : public std::enable_shared_from_this<KVCache> {
   // Without a capacity it grows as needed; with one, more tokens than that are an error.
   explicit KVCache(std::optional<Index> capacity = {});
 
-  // Adds keys and values (B, L, width) behind those that are there. What comes back holds all of them: with at least
+  // Adds keys and values (B, L, width) after those that are there. What comes back holds all of them: with at least
   // length() rows per batch entry, of which the first length() count.
   struct Contents {
     Tensor keys, values;
@@ -53,7 +53,7 @@ class KVCache : public std::enable_shared_from_this<KVCache> {
 
   Index length() const { return length_; }
   void reset();
-  // Forgets what was appended behind the first `length` tokens.
+  // Forgets what was appended after the first `length` tokens.
   void truncate(Index length) { length_ = length; }
   // Batch entry i continues what was entry indices[i]: for beams.
   void reorder(const Array& indices);

@@ -1,4 +1,4 @@
-// Several heads of linear attention, with projections before and behind them.
+// Several heads of linear attention, with projections before and after them.
 #pragma once
 
 #include "nn/basic.h"

@@ -85,7 +85,7 @@ class MultiHeadAttention : public Module, public AnyAttention {
   void rotate(Projections& p, const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset) const;
   // (B, L, heads * D) by a norm of each head.
   Tensor normalized(const std::shared_ptr<Norm>& norm, const Tensor& x, Index heads) const;
-  // Of `queries` behind so many positions that attend to `keys`.
+  // Of `queries` after so many positions that attend to `keys`.
   ops::AttentionOptions options(MaskSpec mask_spec, const Call& call, Index offset, Index queries, Index keys) const;
   Array positions(const Call& call, const SplitSequence* sequence, ops::Causal causal, Index offset, Index rows) const;
   // Attention to the keys of all processes, (B, Lq, H * D).

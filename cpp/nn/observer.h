@@ -21,7 +21,7 @@ inline constexpr std::array kPointNames = {"input",  "queries", "keys",  "values
                                            "scores", "weights", "heads", "output"};
 using Points = std::bitset<kPointNames.size()>;
 
-// What a call of an attention leaves behind, from which weights and scores are computed when they are read. It does not
+// What remains of a call of an attention, from which weights and scores are computed when they are read. It does not
 // change any more, and nobody can write to what it holds.
 class KeptAttention {
  public:

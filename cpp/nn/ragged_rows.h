@@ -23,7 +23,7 @@ Tensor ragged_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const ops::AttentionOptions& options);
 // Which pairs of places (B, L, L) are both kept.
 Array kept_pairs(const RaggedRows& rows);
-// What such a call leaves behind: its weights are shown with zeros in the rows and columns of padding.
+// What remains of such a call: its weights are shown with zeros in the rows and columns of padding.
 std::shared_ptr<const AttentionRecord::Kept> ragged_record(const Array& q, const Array& k, const RaggedRows& rows,
                                                            ops::Heads heads, const ops::AttentionOptions& options);
 

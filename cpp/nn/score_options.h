@@ -16,7 +16,7 @@ const char* name_of(NormKind kind);
 std::shared_ptr<Norm> make_norm(NormKind kind, Index width, std::optional<double> eps = {}, bool bias = true);
 
 // T5's: a number per head and bucket of distances, of which the first half holds one distance each and the others grow
-// up to max_distance. Bidirectional: half of them are for keys behind the query; else those share bucket 0.
+// up to max_distance. Bidirectional: half of them are for keys after the query; else those share bucket 0.
 struct RelativeBias {
   Index num_buckets = 32, max_distance = 128;
   bool bidirectional = true;

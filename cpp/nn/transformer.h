@@ -60,7 +60,7 @@ template <class L> class TransformerStack : public Module {
   std::vector<std::shared_ptr<Block>> parts() const { return blocks_of<L>(*this, *layers); }
   Tensor forward(const Tensor& x) override;
   // As the layers' own; `weights` gets those of each layer. `cache`, if there is one, has a part for each layer, and x
-  // holds the tokens behind those that they have seen.
+  // holds the tokens after those that they have seen.
   virtual Tensor forward(const Tensor& x, const Tensor& memory, const BlockCall& call, ModelCache* cache = nullptr,
                          Tensors* weights = nullptr);
 

@@ -119,7 +119,7 @@ Tensor gather(const Lookup& lookup, const Tensor& x, const Array& index, Index a
 Tensor scatter(const Lookup& lookup, const Tensor& x, const Array& index, const Tensor& values, Index axis, bool add);
 // The numbers of entries of an axis, (n), as an index into arrays of this shape: a view.
 Array entries_along(const Array& numbers, const Shape& shape, Index axis);
-// Slices `indices` (int64, from 0) of an axis, one behind the other.
+// Slices `indices` (int64, from 0) of an axis, one after the other.
 Array entries(const Array& x, Index axis, const Array& indices);
 // result[i][j] = x[places[i][j]][j] along axis 0, and likewise along others; places (int64) count from 0, and have x's
 // shape but for the axis.
@@ -146,7 +146,7 @@ Tensor concatenate(const Tensors& parts, Index axis);
 Tensor stack(const Tensors& parts, Index axis);
 
 // --- padding.cpp
-// So many places more before and behind each axis, which hold `value`, one number.
+// So many places more before and after each axis, which hold `value`, one number.
 Tensor pad(const Tensor& x, const IndexList& before, const IndexList& behind, const Tensor& value);
 // 0 above the k-th diagonal of the last two axes (lower), or below it (upper).
 Tensor lower_triangle(const Tensor& x, Index k);
@@ -156,7 +156,7 @@ Tensor upper_triangle(const Tensor& x, Index k);
 Tensor matmul(const Tensor& a, const Tensor& b);  // NumPy's rules, batches broadcast
 // y (..., out) = x (..., in) @ weight (out, in)^T + bias (out,); the bias may be undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
-// The same for layers that share an input, and the activations behind them. Where no gradient is wanted, the weights'
+// The same for layers that share an input, and the activations after them. Where no gradient is wanted, the weights'
 // packed copies are used (ops/matmul/linear.h).
 Tensors linears(const Tensor& x, std::span<const LinearLayer> layers);
 
@@ -244,7 +244,7 @@ void check_dropout(const AttentionOptions& options);
 WeightDropout weight_dropout(const AttentionOptions& options, const Shape& weights);
 Array dropped(const Array& weights, const WeightDropout& dropout);  // weights * keep / (1 - p)
 // weights (..., Lq, Lk) after dropout @ values (..., Lk, Dv), equal leading axes. A key of weight 0 is not read: what
-// is behind it may be NaN.
+// is after it may be NaN.
 Tensor weighted_values(const Tensor& weights, const Tensor& values, const WeightDropout& dropout = {});
 
 // a @ b^T of each matrix. A row of b with NaN or infinity is read only where `read` is not 0, and gives NaN there.
@@ -267,7 +267,7 @@ DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> input
 Array sum_to(const Array& x, const Shape& shape);
 Tensor sum_to(const Tensor& x, const Shape& shape);
 // For rules: a gradient times, or divided by, a factor, and 0 where the gradient is 0, whatever the factor is (infinite
-// behind a mask, say).
+// where masked, say).
 inline Tensor times(const Tensor& dy, const Tensor& factor) { return binary(Binary::gradient_times, dy, factor); }
 inline Tensor over(const Tensor& dy, const Tensor& divisor) { return binary(Binary::gradient_over, dy, divisor); }
 inline Tensor negative(const Tensor& x) { return unary(Unary::negate, x); }

@@ -30,7 +30,7 @@ struct RecurrentLayer {
 };
 
 struct GruOutput {
-  Tensor outputs, state;  // (B, T, H), zeros behind valid_lens; (B, H), the state after the last valid step
+  Tensor outputs, state;  // (B, T, H), zeros after valid_lens; (B, H), the state after the last valid step
 };
 
 // x (B, T, M) of the parameters' dtype; state (B, H) or undefined for zeros; valid_lens int64 (B), checked and nobody

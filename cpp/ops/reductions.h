@@ -29,7 +29,7 @@ Array rows_of(const Array& x, const ReducedAxes& r);
 // The same back: rows, which have as many numbers as x had, in the order of x's axes.
 Array from_rows(const Array& rows, const ReducedAxes& r, const Shape& shape);
 
-// An axis of an array: `outer` times n numbers, each `inner` numbers behind the one before.
+// An axis of an array: `outer` times n numbers, each `inner` numbers after the one before.
 struct StridedLoop {
   Index outer, n, inner;
   StridedLoop(const Shape& shape, Index axis)

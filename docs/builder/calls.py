@@ -16,7 +16,7 @@ FUNCTION = type(qkv.Tensor.all)
 
 
 def add_call(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Put the signature of a layer's call behind the first paragraph of its docstring."""
+    """Put the signature of a layer's call after the first paragraph of its docstring."""
     if what != "class" or not issubclass(thing, Module) or "forward" not in dir(thing):
         return
     parameters = list(inspect.signature(thing.forward).parameters.values())[1:]

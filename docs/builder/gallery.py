@@ -14,7 +14,7 @@ import qkv
 
 PAGE = Path(__file__).parents[1] / "gallery.md"
 CODE = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
-# A variant's code and, behind it, where its picture goes: with the titles of the panels, if there are some.
+# A variant's code and, after it, where its picture goes: with the titles of the panels, if there are some.
 VARIANT = re.compile(
     r"^```python\n(?P<code>[^`]*?)^```\n\n<!-- weights(?:: (?P<panels>.*?))? -->", re.M | re.S
 )

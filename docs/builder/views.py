@@ -1,4 +1,4 @@
-"""Runs the lines of code in docs/views.md and puts the view that each leaves in the name ``view`` behind them."""
+"""Runs the lines of code in docs/views.md and puts the view that each leaves in the name ``view`` after them."""
 
 from __future__ import annotations
 

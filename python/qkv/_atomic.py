@@ -2,7 +2,7 @@
 
 Everything is written to a temporary file of its own in the folder of the target, forced to the disk, and then takes the
 target's name in one step. Whoever kills the process at whatever moment leaves the old file or the new one. A temporary
-file is locked while its writer lives: one without a lock was left behind by a process that was killed, and the next
+file is locked while its writer lives: one without a lock was left by a process that was killed, and the next
 writer of the same target removes it.
 """
 
@@ -75,7 +75,7 @@ def _locked(path: Path) -> BinaryIO:
     while True:
         name = path.with_name(f".{path.name}.{secrets.token_hex(6)}{ENDING}")
         file = open(name, "xb")  # noqa: SIM115
-        # Before the lock another writer may have taken the file for one that was left behind.
+        # Before the lock another writer may have taken the file for one that was left over.
         if lock(file.fileno()) and os.fstat(file.fileno()).st_nlink > 0:
             return file
         file.close()

@@ -81,7 +81,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Any:
-    """``-w[t] log p[t]`` for each target ``t``: :func:`cross_entropy` behind a :func:`qkv.log_softmax`.
+    """``-w[t] log p[t]`` for each target ``t``: :func:`cross_entropy` after a :func:`qkv.log_softmax`.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = Tru
     """``score + table[bucket(kv_idx - q_idx), h]``: T5's learned number for each head and bucket of distances.
 
     Half of the buckets hold one distance each, the others grow by powers up to `max_distance`. Bidirectional: half of
-    them are for keys behind the query; else those keys share bucket 0.
+    them are for keys after the query; else those keys share bucket 0.
 
     Parameters
     ----------

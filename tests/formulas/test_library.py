@@ -160,7 +160,7 @@ def test_options_of_layers_trace_nothing(monkeypatch):
 
 
 def test_rows_of_a_cache():
-    """The rows are those of the call's queries, which stand behind a cache."""
+    """The rows are those of the call's queries, which come after a cache."""
     products = np.random.default_rng(2).standard_normal((1, H, LQ, 2 * LQ - 1))
     q, k, v = (x[:1] for x in cases.inputs())
     k, v = k[:, :, :LQ], v[:, :, :LQ]

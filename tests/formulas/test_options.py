@@ -169,7 +169,7 @@ def test_empty_batches():
 
 
 def test_what_is_excluded_reaches_nothing():
-    """NaN in keys, values and captured arrays behind the mask, and NaN that the formula makes there."""
+    """NaN in keys, values and captured arrays in masked places, and NaN that the formula makes there."""
     q, k, v = cases.inputs()
     k[:, :, 9:], v[:, :, 9:] = np.nan, np.nan
     table = qkv.tensor(np.where(np.arange(LK) < 9, 0.5, np.nan), requires_grad=True)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 lens = pytest.importorskip("transformer_lens.model_bridge")
 
 B, L, H, D, LAYERS, V = 2, 11, 3, 8, 2, 31
-# What TransformerLens calls the values of a block: heads lie behind the places there, but in scores and weights.
+# What TransformerLens calls the values of a block: heads lie after the places there, but in scores and weights.
 POINTS = {
     "attn.hook_q": ("self_attn.queries", True),
     "attn.hook_k": ("self_attn.keys", True),

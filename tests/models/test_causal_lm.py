@@ -110,7 +110,7 @@ def test_generated_scores_are_those_of_the_parallel_pass(method):
 @pytest.mark.parametrize("make", [list, tuple, lambda rows: [np.array(row) for row in rows]])
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_prompts_of_different_lengths_are_continued_each_as_alone(method, make):
-    """Filled up on either side they would be continued behind ids that were never written."""
+    """Filled up on either side they would be continued after ids that were never written."""
     model, prompts = model_of(), [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3, 5, 8], [7]]
     found = model.generate(make(prompts), method=method, beam_size=3 if method == "beam" else None, max_len=6)
     assert len(found) == 4

@@ -70,7 +70,7 @@ ATTENTIONS = {
 
 
 def written_out(layer, x, **call):
-    """Return the layer's formula, with norms behind the sublayers."""
+    """Return the layer's formula, with norms after the sublayers."""
     y = layer.norm1(x + layer.self_attn(x, x, x, **call))
     return layer.norm2(y + layer.linear2(qkv.relu(layer.linear1(y))))
 

@@ -126,7 +126,7 @@ def ramp(size: int) -> np.ndarray:
 
 
 def shifted(y: Any) -> Any:
-    """Another result, which neither a softmax nor a norm behind it takes away."""
+    """Another result, which neither a softmax nor a norm after it takes away."""
     if isinstance(y, list):
         return list(map(shifted, y))
     if isinstance(y, tuple):

@@ -43,7 +43,7 @@ def _unit(number: str) -> float:
 
 
 def _shape(number: re.Match[str]) -> str:
-    """A number without its digits, but with their count behind the point."""
+    """A number without its digits, but with their count after the point."""
     digits, e, _ = number[0].partition("e")
     return "#." + "0" * len(digits.partition(".")[2]) + e
 

@@ -39,7 +39,7 @@ def together(*works, seconds=1.0):
 def run(
     program: str, *arguments: str, timeout: float = 60, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program behind START; a hang is a TimeoutExpired."""
+    """Run a program after START; a hang is a TimeoutExpired."""
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", START + program, *arguments],
         env={**os.environ, "PYTHONPATH": str(Path(qkv.__file__).parents[1]), **environment},

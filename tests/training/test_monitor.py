@@ -219,9 +219,7 @@ def test_what_stop_when_counts_is_kept(tmp_path):
 def test_a_gradient_that_is_no_number_stops_before_the_step(tmp_path, clip, factor):
     def loss(model, rows):
         value = losses.mse(model(X[rows]), Y[rows])
-        if (
-            len(trainer.history) == 2
-        ):  # the root's derivative at 0 is infinite; behind a factor of 0 it is NaN
+        if len(trainer.history) == 2:  # the root's derivative at 0 is infinite; after a factor of 0 it is NaN
             value = value + qkv.sqrt((model.bias - model.bias.numpy()) * factor).sum()
         return value
 

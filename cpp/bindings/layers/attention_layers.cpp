@@ -171,7 +171,7 @@ template <class Class> void def_attention_call(Class& layer) {
       .def_readonly("dropout, num_heads", &AttentionArguments::dropout, &AttentionArguments::num_heads);
 }
 
-// What every class takes behind its own parameters.
+// What every class takes after its own parameters.
 constexpr const char* kParameters = R"doc(dropout : float
     Of the weights, in training only.
 num_heads : int, optional

@@ -16,7 +16,7 @@ struct CallOptions {
 
   static void describe(Parameter& p, std::string_view name);
   std::size_t take(Call& call, PyObject* const* values, std::span<const Parameter> parameters);
-  // The call of an attention or a block, once. Warns of masks of so many keys, behind those of the cache, that most
+  // The call of an attention or a block, once. Warns of masks of so many keys, after those of the cache, that most
   // likely mean another thing.
   nn::AttentionCall of_attention(const Call& call, Index keys);
   nn::BlockCall of_block(const Call& call, Index keys, Index memory_keys = 0);

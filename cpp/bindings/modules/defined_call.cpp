@@ -17,7 +17,7 @@ bool in_python(PyTypeObject* type, PyObject* method) {
   return own;
 }
 
-// What a function says of its arguments: behind decorators, which take any and hand them on, as inspect.signature
+// What a function says of its arguments: after decorators, which take any and hand them on, as inspect.signature
 // looks.
 py::object undecorated(py::object function) {
   while (py::hasattr(function, "__wrapped__")) function = function.attr("__wrapped__");

@@ -66,7 +66,7 @@ void bind_attention(Functions& m) {
        const ops::AttentionOptions& o = given.options;
        warn_of_swapped(call.operation(), o, count_of(k));
        PyObject* const* begins = given.values + attention_options().size();
-       if (begins[0] != Py_None || begins[1] != Py_None)  // behind score_mod, mask_mod, normalizer and formula
+       if (begins[0] != Py_None || begins[1] != Py_None)  // after score_mod, mask_mod, normalizer and formula
          return ragged(call, q, k, v, o, call.integers_or_none(begins[0], "cu_seqlens_q"),
                        call.integers_or_none(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
        const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });

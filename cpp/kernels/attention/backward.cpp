@@ -15,7 +15,7 @@ namespace {
 // dvalue, whose depth is the number of queries, are as deep.
 template <class T> constexpr Index kGradientPanels = kMostPanels<T>;
 
-// Scratch behind GradientScratch's: rows of the panels as they stand, and the gradients that are being summed.
+// Scratch after GradientScratch's: rows of the panels as they stand, and the gradients that are being summed.
 template <class T> struct Sums {
   Index key_width, value_width;  // D and Dv, rounded up to whole vectors
   T* queries;                    // (rows, key_width), times scale
@@ -43,7 +43,7 @@ template <class T> Index backward_scratch(const AttentionProblem<T>& p, Index ke
 
 template <class T> void zero(T* x, Index n) { memset(x, 0, sizeof(T) * n); }
 
-// to (rows, width): a panel's queries or gradients of its results, times scale, zeros behind n.
+// to (rows, width): a panel's queries or gradients of its results, times scale, zeros after n.
 template <class T>
 void copy_rows(T* to, Index width, HeadsView<const T> from, const RowBlock<T>& rows, T scale, Index n) {
   for (Index row = 0; row < rows.rows; ++row) {

@@ -36,7 +36,7 @@ void pool(T* y, T factor, const T* weights, Index step, const T* values, Index s
   for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, load(y + v * kLanes<T>) * splat<T>(factor) + sum[v]);
 }
 
-// scores (n, width) of few rows, 0 behind them; queries as load_queries leaves them.
+// scores (n, width) of few rows, 0 after them; queries as load_queries leaves them.
 template <class T>
 void decode_scores(T* scores, Index width, const T* queries, const T* keys, Index stride, Index rows, Index n,
                    Index size) {

@@ -71,14 +71,14 @@ constexpr Index kFormulaBlock = 128;
 template <class T> struct Formula {
   const FormulaLeaf<T>* leaves = nullptr;
   Index leaf_count = 0;
-  // The score behind the product alone, and in two parts.
+  // The score after the product alone, and in two parts.
   FormulaProgram<T> score, split_score;
   // In the backward pass: the same, leaving the derivative of the new score by the old one in the second tile. Empty
   // where that is 1, or where `keeps_scores`.
   FormulaProgram<T> derived, split_derived;
   // On the gradient of the new scores in the second tile, which becomes that of the old ones: sums of leaves'
   // gradients. If it keeps_scores, the old scores are in the tile, and all is done here; else the first instructions
-  // run before the gradient is multiplied with the derivative, the others behind it.
+  // run before the gradient is multiplied with the derivative, the others after it.
   FormulaProgram<T> gradient;
   bool keeps_scores = false;
   bool excludes = false;   // what it makes -inf is excluded, and filled if excluded pairs are

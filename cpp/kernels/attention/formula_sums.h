@@ -104,7 +104,7 @@ template <class T> void add_to_rows(const BoundInstruction<T>& s, const FormulaR
   }
 }
 
-// Behind the last strip: what was summed in the tile's order goes to the leaf.
+// After the last strip: what was summed in the tile's order goes to the leaf.
 template <class T> void finish_sums(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const RowBlock<T>& block = *r.block;
   if (s.in->op == FormulaOp::add_lanes) {

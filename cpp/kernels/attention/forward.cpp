@@ -89,7 +89,7 @@ template <class T> struct WeightRows {
   }
 };
 
-// Queues what the step behind [key, key + n) will read or, behind the last of them, what the tile's results will write.
+// Queues what the step after [key, key + n) will read or, after the last of them, what the tile's results will write.
 template <class T>
 void fetch_next(PrefetchQueue& queue, const Panel<T>* panels, Index count, T* const* out, Index key, Index n,
                 Index last) {

@@ -29,7 +29,7 @@ template <class T> struct OnlineSoftmax {
     const Vec<T> before = load(largest + lane);
     const Vec<T> now = maximum(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])), before);
     const Vec<T> base = select(now == lowest, Vec<T>{}, now);
-    // Key j is added to total[j % 4], so that keys behind the last, whose weights are 0, change nothing.
+    // Key j is added to total[j % 4], so that keys after the last, whose weights are 0, change nothing.
     Vec<T> total[4] = {};
     each_weight<T>(scores, width, n, base, [&](T* at, Vec<T> w, Index i) {
       store(at, w);

@@ -33,7 +33,7 @@ template <class T> inline Index key_step(const AttentionProblem<T>& p) {
 }
 
 // A panel: queries that are computed together, one per lane. They may belong to several heads that share keys and
-// values. Lanes behind the last query repeat it where indices are concerned and are 0 where numbers are.
+// values. Lanes after the last query repeat it where indices are concerned and are 0 where numbers are.
 template <class T> struct RowBlock {
   const AttentionProblem<T>* problem;
   Index batch, kv_head;
@@ -115,7 +115,7 @@ template <class T> struct ScoreTiles {
   bool cold = true;      // the first panel that reads these keys
   uint8_t* allowed;      // of parts that are masked, if by_bytes: not 0 where the pair is allowed
 
-  // Of `memory` two tiles and what a formula needs; the memory behind them.
+  // Of `memory` two tiles and what a formula needs; the memory after them.
   T* place(T* memory, Index formula_elements, PrefetchQueue& fetched) {
     scratch = memory;
     allowed = reinterpret_cast<uint8_t*>(memory + kTileElements<T>);
@@ -221,10 +221,10 @@ void set_rows(RowBlock<T>& block, const AttentionProblem<T>& problem, Index batc
   while (block.first < block.last && is_excluded(block, block.first, step)) block.first += step;
   while (block.first < block.last && is_excluded(block, (block.last - 1) / step * step, step))
     block.last = (block.last - 1) / step * step;
-  block.first = at_most(block.first, block.last);  // the last step may end behind the last key
+  block.first = at_most(block.first, block.last);  // the last step may end after the last key
 }
 
-// Queues the rows of a formula's tables for the keys behind [key, key + n) or, if there are none, for the first keys
+// Queues the rows of a formula's tables for the keys after [key, key + n) or, if there are none, for the first keys
 // and the next tile's rows.
 template <class T> void fetch_tables(PrefetchQueue& queue, const RowBlock<T>& block, Index key, Index n);
 
@@ -254,7 +254,7 @@ void block_dropout(T* to, const T* weights, uint8_t* bytes, const RowBlock<T>& b
 
 // tile (n, width) = 0 outside the parts of the step.
 template <class T> void zero_outside(T* tile, const KeyStep& step, const RowBlock<T>& block) {
-  const Index vectors = block.width / kLanes<T>;  // those behind the panel's last row, too
+  const Index vectors = block.width / kLanes<T>;  // those after the panel's last row, too
   if (step.whole(vectors)) return;
   Index from[kMaxVectors] = {}, to[kMaxVectors] = {};
   for (Index i = 0; i < step.count; ++i) {

@@ -10,7 +10,7 @@ namespace qkv::kernels::QKV_ISA {
 // What the backward pass knows about a block of rows, one row per lane.
 template <class T> struct GradientBlock {
   RowBlock<T> rows;
-  // The saved statistics; a huge number and 0 behind the last row.
+  // The saved statistics; a huge number and 0 after the last row.
   alignas(64) T base[kPanelWidth<T>];     // largest score
   alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base), or threshold - base
   alignas(64) T delta[kPanelWidth<T>];
@@ -38,7 +38,7 @@ template <class T> struct GradientScratch {
     rest = tiles.second + kTileElements<T>;
     use(0);
   }
-  // Panel i's memory. The tiles of all panels lie one behind the other, kTileElements apart.
+  // Panel i's memory. The tiles of all panels lie one after the other, kTileElements apart.
   void use(Index i) {
     const Index lines = 2 * key_lines_ + value_lines_;
     queries = panels + i * lines * kPanelWidth<T>;
@@ -59,7 +59,7 @@ template <class T> struct GradientScratch {
   }
 };
 
-// The largest score of lanes behind the last row: exp(score - it) = 0.
+// The largest score of lanes after the last row: exp(score - it) = 0.
 template <class T> constexpr T kBehind = static_cast<T>(1e38);
 
 // Whether a row of the results has a gradient.
@@ -145,7 +145,7 @@ void block_weights(GradientScratch<T>& scratch, KeyStep& step, const GradientBlo
   }
 }
 
-// tile (n, width) = dweights of keys [key, key + n); 0 behind the last row.
+// tile (n, width) = dweights of keys [key, key + n); 0 after the last row.
 template <class T>
 void load_dweights(T* tile, const RowBlock<T>& rows, const AttentionSaved<T>& saved, Index key, Index n) {
   const T* lines[kPanelWidth<T>];

@@ -23,7 +23,7 @@ inline float of_number(float a, float b) { return fmodf(a, b); }
 template <class T> inline Vec<T> towards_zero(Vec<T> x) {
   const Vec<T> size = absolute(x), round = splat<T>(math::Constants<T>::kRound / T(1.5));
   const Vec<T> near = (size + round) - round, whole = select(near > size, near - splat<T>(1), near);
-  return select(size < round, copy_sign(whole, x), x);  // others have no places behind the point
+  return select(size < round, copy_sign(whole, x), x);  // others have no digits after the point
 }
 
 // The remainder where a quotient is below the limit, or |a| below |b|. That of two floats below 2^28 is no nearer to an

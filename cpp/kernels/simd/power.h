@@ -160,7 +160,7 @@ template <class T> inline Vec<T> power_of(Vec<T> p, Vec<T> q) {
   Vec<T> y = found.value;
   const Mask<T> negative = p < zero;
   if (any(negative)) {
-    // q is an integer, and an odd one. Numbers above kRound's have no places behind the point.
+    // q is an integer, and an odd one. Numbers above kRound's have no digits after the point.
     const Vec<T> round = splat(C::kRound), half = exponent * splat(static_cast<T>(0.5));
     const Mask<T> integral = ((exponent + round) - round) == exponent, even = ((half + round) - round) == half;
     usual &= ~negative | (integral & (exponent < splat(static_cast<T>(C::kRound / 2))));

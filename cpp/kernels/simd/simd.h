@@ -62,7 +62,7 @@ template <class T> inline Vec<T> load(const T* p) {
 inline void store(float* p, Vec<float> v) { __builtin_memcpy(p, &v, sizeof v); }
 inline void store(double* p, Vec<double> v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// The first n < kLanes<T> numbers of p, then zeros; nothing behind them is read or written.
+// The first n < kLanes<T> numbers of p, then zeros; nothing after them is read or written.
 #if defined(__AVX512F__)
 inline Vec<float> load_part(const float* p, Index n) { return (Vec<float>)_mm512_maskz_loadu_ps((1u << n) - 1, p); }
 inline Vec<double> load_part(const double* p, Index n) { return (Vec<double>)_mm512_maskz_loadu_pd((1u << n) - 1, p); }

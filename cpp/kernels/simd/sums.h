@@ -24,7 +24,7 @@ template <class T> struct Part {
 };
 
 // The sum of f(j, at) over n numbers, a vector at a time: at(x + j) reads and at.put(y + j, v) writes those that exist.
-// Lanes behind the end do not count. Four running sums, because one addition takes as long as four start: a row in L1
+// Lanes after the end do not count. Four running sums, because one addition takes as long as four start: a row in L1
 // is summed at 1.9 times the pace of two sums. sum_of_vectors leaves the sums of the lanes apart.
 template <class T, class F> inline Vec<T> sum_of_vectors(Index n, F f) {
   constexpr Index L = kLanes<T>;

@@ -9,7 +9,7 @@ namespace qkv::ops {
 AttentionOutputs additive_attention(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
                                     const Tensor& values, const AttentionOptions& options);
 
-// The scores alone (B, Lq, Lk); 0 behind valid_lens, (B) or (B, Lq) or undefined.
+// The scores alone (B, Lq, Lk); 0 after valid_lens, (B) or (B, Lq) or undefined.
 Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& score_weight,
                        const Array& valid_lens = {});
 

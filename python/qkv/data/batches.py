@@ -14,7 +14,7 @@ from .ragged import Ragged, as_array, check_filling, is_array, is_number, number
 
 
 class Padded(NamedTuple):
-    """Sequences under each other: ``ids`` (B, T) or (B, T, D), filled up behind ``lens`` (B,) entries."""
+    """Sequences under each other: ``ids`` (B, T) or (B, T, D), filled up after ``lens`` (B,) entries."""
 
     ids: NDArray[Any]
     lens: NDArray[np.int64]

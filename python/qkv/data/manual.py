@@ -74,7 +74,7 @@ def unigram_entropy(tokens: ArrayLike) -> float:
 
 @explained
 def windows(ids: Sequence[int] | NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Cut a long text into pieces of equal length, each beginning behind the last; what is left is dropped.
+    """Cut a long text into pieces of equal length, each beginning after the last; what is left is dropped.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def _first(x: Any) -> Any:
 
 
 class Ragged:
-    """N sequences ``(n_i,)`` or ``(n_i, D)`` behind each other in one array of one dtype."""
+    """N sequences ``(n_i,)`` or ``(n_i, D)``, one after the other, in one array of one dtype."""
 
     def __init__(self, operation: str, name: str, sequences: Iterable[Any]) -> None:
         if not isinstance(sequences, Iterable):

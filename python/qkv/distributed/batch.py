@@ -16,7 +16,7 @@ SAMPLE = 20  # a digest is of so many bytes at most, as a power of two
 
 
 def share(items: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Return the first item of a rank's part and the one behind its last; parts differ by one item at most.
+    """Return the first item of a rank's part and the one after its last; parts differ by one item at most.
 
     With fewer items than ranks, ranks without one get the last item, which is then to count for nothing.
     """

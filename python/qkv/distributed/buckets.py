@@ -26,7 +26,7 @@ def _widened(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
 
 
 class Bucket:
-    """Gradients of some parameters side by side, and behind them, for each parameter, how many ranks have one."""
+    """Gradients of some parameters side by side, and after them, for each parameter, how many ranks have one."""
 
     def __init__(self, parameters: Sequence[Any], places: Sequence[int], narrow: bool) -> None:
         self.narrow = narrow

@@ -174,7 +174,7 @@ class Ring:
     def sums(self, own: Block, share: Callable[[int, Block], Block]) -> Block:
         """Return the sum of ``share(owner, block)`` over the ranks, for this rank's own block.
 
-        The sums travel one step behind the blocks: at each rank the share is computed while the sum of the ranks before
+        The sums travel one step after the blocks: at each rank the share is computed while the sum of the ranks before
         it is under way.
         """
         sending: list[Any] = []

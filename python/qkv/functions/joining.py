@@ -88,14 +88,14 @@ def pad(
     *,
     constant_values: float = 0,
 ) -> Any:
-    """More places before and behind each axis, as ``np.pad`` adds them.
+    """More places before and after each axis, as ``np.pad`` adds them.
 
     Parameters
     ----------
     x : array_like or Tensor
         Any shape and dtype.
     pad_width : int, (int, int) or sequence of (int, int)
-        How many places before and behind: the same for every axis, or a pair for each axis from the first one.
+        How many places before and after: the same for every axis, or a pair for each axis from the first one.
         PyTorch's flat list begins with the last axis.
     mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
         What the new places hold: one number, the nearest number, the mirrored numbers without or with that at the edge,

@@ -52,7 +52,7 @@ def linear_attention(
     chunk_size : int
         How many steps are computed together; changes the time, and the result by rounding only.
     return_state : bool
-        Also return the state behind the last step.
+        Also return the state after the last step.
 
     Returns
     -------

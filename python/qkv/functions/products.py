@@ -48,7 +48,7 @@ def einsum(subscripts: str, *operands: Any) -> Any:
     Parameters
     ----------
     subscripts : str
-        A letter for each axis of each operand, separated by commas, and behind ``->`` those of the result; ``...``
+        A letter for each axis of each operand, separated by commas, and after ``->`` those of the result; ``...``
         stands for axes that broadcast. Letters that the result lacks are summed over. Without ``->`` the result has
         the letters that occur once, in alphabetical order.
     *operands : array_like or Tensor

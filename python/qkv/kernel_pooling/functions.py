@@ -88,7 +88,7 @@ def kernel_attention(
     bandwidth : float, 0-d array or Tensor, default 1.0
         Above 0, in the units of the queries.
     valid_lens : int or array_like of int, optional
-        How many keys are real: an int or (Lq,) without a batch, else (B,) or (B, Lq). What stands behind is
+        How many keys are real: an int or (Lq,) without a batch, else (B,) or (B, Lq). What comes after is
         not read.
     return_weights : bool, default False
 

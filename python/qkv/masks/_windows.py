@@ -47,7 +47,7 @@ def sliding_window(left: int, right: int = 0) -> MaskMod:
     Parameters
     ----------
     left, right : int
-        Keys before and behind the query's own position; -1 is unlimited.
+        Keys before and after the query's own position; -1 is unlimited.
 
     Returns
     -------

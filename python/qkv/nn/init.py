@@ -138,7 +138,7 @@ def kaiming_uniform(tensor: Tensor, a: float = math.sqrt(5), *, rng: Generator |
     tensor : Tensor
         ``(out, in, ...)``; is overwritten.
     a : float
-        Negative slope of a leaky ReLU behind the layer.
+        Negative slope of a leaky ReLU after the layer.
     rng : Generator, optional
         The common generator if not given.
 

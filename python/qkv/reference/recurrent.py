@@ -27,7 +27,7 @@ def gru_cell(x: ArrayLike, h: ArrayLike, state: State, layer: int = 0) -> Array:
         ``weight_ih_l0 (3 H, M)``, ``weight_hh_l0 (3 H, H)``, ``bias_ih_l0 (3 H,)``, ``bias_hh_l0 (3 H,)``,
         gates in the order r, z, n; the biases may be missing.
     layer : int
-        The number behind ``_l``.
+        The number after ``_l``.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def gru(
     initial : array, (layers, B, H), optional
         Zeros if not given.
     valid_lens : array of int, (B,), optional
-        Steps behind them leave the state as it is and give zeros.
+        Steps after them leave the state as it is and give zeros.
 
     Returns
     -------

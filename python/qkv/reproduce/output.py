@@ -46,7 +46,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _acquire(folder: Path) -> int | None:
-    """Lock the folder itself, so that no file for it is left behind; None where folders cannot be locked."""
+    """Lock the folder itself, so that no file for it is left; None where folders cannot be locked."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":

@@ -29,7 +29,7 @@ def token_loss(
     logits : array_like or Tensor, (B, T, V)
     targets : array_like of int, (B, T)
     valid_lens : array_like of int, (B,), optional
-        Number of real tokens per sentence; the targets behind them do not count.
+        Number of real tokens per sentence; the targets after them do not count.
     ignore_index : int
         Targets of this number do not count either; give the number of the padding token here.
     label_smoothing : float

@@ -35,7 +35,7 @@ class Trainer:
         Over the model's parameters.
     loss : callable
         ``loss(model, batch)`` gives a pair ``(total, count)``, a loss summed over ``count`` things, as
-        :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1. Behind these may
+        :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1. After these may
         stand a dict of numbers, ``(loss, dict)`` or ``(total, count, dict)``, for ``history.metric(name)``.
     schedule : qkv.optim.Schedule, optional
         Of this optimizer; moved on after each update, :class:`qkv.optim.ReduceLROnPlateau` after each evaluation.
@@ -214,7 +214,7 @@ class Trainer:
         TypeError
             If ``batches`` is no sequence, or ``loss`` returns no Tensor.
         CheckpointError
-            If the checkpoint is damaged or belongs to another run, or its place lies behind the end of the batches.
+            If the checkpoint is damaged or belongs to another run, or its place lies after the end of the batches.
         FloatingPointError
             If a loss or a gradient is infinite or NaN; model and checkpoint keep their last state.
         RuntimeError

@@ -40,7 +40,7 @@ struct LeafKind {
   NumberType type;
 };
 
-// Nodes in an order in which each stands behind its arguments. Equal ones are one.
+// Nodes in an order in which each comes after its arguments. Equal ones are one.
 class FormulaGraph {
  public:
   explicit FormulaGraph(std::vector<LeafKind> kinds) : leaves(std::move(kinds)) {}
@@ -57,7 +57,7 @@ class FormulaGraph {
   std::vector<std::string> checks;  // where each index that may lie outside was written, with its axis' size
 };
 
-// The derivative of a node, as nodes behind it.
+// The derivative of a node, as nodes after it.
 struct FormulaDerivative {
   struct Part {
     int leaf, node;  // what is added to the gradient of which leaf
@@ -85,7 +85,7 @@ template <class T> T in_place_of(std::int64_t x) {
 }
 template <class T> T in_place_of(bool x) { return in_place_of<T>(std::int64_t{x ? -1 : 0}); }
 
-// What options do to scores: the numbers, then sums. Their leaves stand behind the formula's own.
+// What options do to scores: the numbers, then sums. Their leaves come after the formula's own.
 struct ScoreSteps : ScoreNumbers {
   bool alibi = false;                  // slopes of heads, distances of diagonals times -1
   bool distance_bias = false;          // of diagonals

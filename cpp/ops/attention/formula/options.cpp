@@ -1,4 +1,4 @@
-// What a call's options do to scores, as a formula that the call's own stands behind.
+// What a call's options do to scores, as a formula, after which the call's own comes.
 #include <algorithm>
 #include <cstdlib>
 

@@ -86,7 +86,7 @@ template <class T> class Head {
     return faded_;
   }
 
-  // rows_ = the queries, scaled, and behind them the keys where values are corrected; products_ (count, count) of each
+  // rows_ = the queries, scaled, and after them the keys where values are corrected; products_ (count, count) of each
   // with the keys up to each step, faded since.
   void multiply() {
     const Index n = count_, groups = groups_of(p_), size = n * p_.size;
@@ -144,7 +144,7 @@ template <class T> class Head {
     gemm<T>(output, width, products_ + group * n * n, n, false, values, width, false, true, n, width, n);
   }
 
-  // The state behind the chunk.
+  // The state after the chunk.
   void go_on(const T* values) {
     const T* ends = keys();
     if (p_.decay != nullptr) {

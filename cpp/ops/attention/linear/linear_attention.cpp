@@ -54,7 +54,7 @@ void check(const Shape& q, const Shape& k, const Shape& v, const Tensor& decay, 
   if (o.scale && !std::isfinite(*o.scale)) fail_value(kLinearAttention, ": scale must be finite; got ", *o.scale);
 }
 
-// (M, N, C, size) of (B, H, T, size), or of (B, H, T); behind the last step come zeros, which change no state.
+// (M, N, C, size) of (B, H, T, size), or of (B, H, T); after the last step come zeros, which change no state.
 Tensor in_chunks(const Tensor& x, const ChunkSizes& n, Index size) {
   const Index missing = n.N * n.C - x.dim(2);
   const IndexList before(x.shape().size(), 0);
@@ -112,7 +112,7 @@ class Decay {
   Tensor to_end(const Tensor& k) const {
     return total_.defined() ? multiply(k, exponential(subtract(last_, total_))) : k;
   }
-  // What is left of the state behind each chunk, (M, N, D or 1, 1); undefined: all.
+  // What is left of the state after each chunk, (M, N, D or 1, 1); undefined: all.
   Tensor left() const { return total_.defined() ? transposed(exponential(last_)) : Tensor(); }
 
  private:
@@ -121,10 +121,10 @@ class Decay {
   bool per_feature_ = false;
   Tensor total_;    // (M, N, C, D or 1): sums of the decays up to each step
   Tensor last_;     // (M, N, 1, D or 1)
-  Tensor between_;  // (M, N, C, C): exp of the decays behind step j up to step i, without features
+  Tensor between_;  // (M, N, C, C): exp of the decays after step j up to step i, without features
 };
 
-// The states before each chunk and behind the last one, (M, N + 1, D, Dv), where a chunk adds (M, N, D, Dv).
+// The states before each chunk and after the last one, (M, N + 1, D, Dv), where a chunk adds (M, N, D, Dv).
 Tensor states_of_sums(const Tensor& added, const Tensor& state, const Tensor& left, const ChunkSizes& n) {
   const Tensor a = concatenate({reshape(state, {n.M, 1, n.D, n.Dv}), added}, 1);
   if (!left.defined()) return cumulative_sum(a, 1);

@@ -30,7 +30,7 @@ struct LinearAttentionOutput {
 
 // query (B, H, T, D), key (B, Hkv, T, D), value (B, Hkv, T, Dv), H a multiple of Hkv; state (B, Hkv, D, Dv) or
 // undefined for zeros; decay, in log space, (B, Hkv, T) or (B, Hkv, T, D), and beta (B, Hkv, T) where the rule has
-// them, else undefined. A step's query reads the state behind the step.
+// them, else undefined. A step's query reads the state after the step.
 LinearAttentionOutput linear_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& decay,
                                        const Tensor& beta, const Tensor& state, const LinearAttentionOptions& options);
 

@@ -193,7 +193,7 @@ class PatchEmbedding(nn.Module):
 
 
 class ViTMLP(nn.Sequential):
-    """Two linear layers, a GELU between them, and dropout behind each: ``(..., M)`` to ``(..., mlp_num_outputs)``."""
+    """Two linear layers, a GELU between them, and dropout after each: ``(..., M)`` to ``(..., mlp_num_outputs)``."""
 
     def __init__(self, mlp_num_hiddens, mlp_num_outputs, dropout=0.5):
         first, second = nn.LazyLinear(mlp_num_hiddens), nn.LazyLinear(mlp_num_outputs)

@@ -58,7 +58,7 @@ class _Layer(Module):
         self.activation = _activation(rest["activation"])
 
     def _around(self, x, i: int, part):
-        """The residual connection of a part, its norm before or behind."""
+        """The residual connection of a part, its norm before or after."""
         norm, drop = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
         return x + drop(part(norm(x))) if self.norm_first else norm(x + drop(part(x)))
 
@@ -136,7 +136,7 @@ def _copies(layer: Any, count: int) -> ModuleList:
 
 
 class _Stack(Module):
-    """Copies of a layer, one behind the other, and a norm."""
+    """Copies of a layer, one after the other, and a norm."""
 
     def _configure(self, num_layers: int, norm, encoder_layer=None, decoder_layer=None, **unused) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """Copies of an encoder layer, one behind the other."""
+    """Copies of an encoder layer, one after the other."""
 
     __init__ = constructor("encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True")
 
@@ -163,7 +163,7 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """Copies of a decoder layer, one behind the other."""
+    """Copies of a decoder layer, one after the other."""
 
     __init__ = constructor("decoder_layer, num_layers, norm=None")
 

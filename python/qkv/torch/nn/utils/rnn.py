@@ -10,7 +10,7 @@ from ..._tensor import Tensor, refuse_attribute
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right") -> Tensor:
-    """Sequences ``(L_i, ...)`` as one Tensor ``(T, B, ...)``, or ``(B, T, ...)``, with padding behind the ends.
+    """Sequences ``(L_i, ...)`` as one Tensor ``(T, B, ...)``, or ``(B, T, ...)``, with padding after the ends.
 
     Examples
     --------
