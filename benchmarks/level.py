@@ -1,6 +1,6 @@
 """Holds peers to the instruction set that ``QKV_ISA`` gives qkv; imported before any of them.
 
-A CPU with AVX-512 stands in for one without: ``QKV_ISA=avx2 python benchmarks``. ONNX Runtime cannot be told.
+A CPU with AVX-512 can be tested as one without: ``QKV_ISA=avx2 python benchmarks``. ONNX Runtime cannot be told.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Every operation that records a gradient, with inputs to try it at: rows of the table of operations, and others.
 
-An entry is a function of Tensors and the arrays that it is tried at. It stands in the table of the promise that is made
+An entry is a function of Tensors and the arrays that it is tried at. It is in the table of the promise that is made
 for it: the gradients of elementwise operations, layouts, reductions and products have the same bits recorded and not;
 a fused operation's are equal up to rounding, as its recorded form is composed of others.
 """

@@ -129,7 +129,7 @@ def results() -> None:
 
 
 def shuffled() -> None:
-    """The last axis of results is moved on by one: the first number stands where the second did."""
+    """The last axis of results is moved on by one: the first number is where the second was."""
     import qkv
 
     change_results(rolled)

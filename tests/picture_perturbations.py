@@ -89,7 +89,7 @@ def colour_maps_reversed() -> None:
 
 
 def panels_swapped() -> None:
-    """The second heatmap of a figure stands where the first should, and the other way about."""
+    """The second heatmap of a figure is where the first should be, and the other way about."""
 
     def change(image: Any) -> None:
         others = [i for ax in image.figure.axes for i in ax.get_images() if i is not image]
@@ -175,7 +175,7 @@ def titles_rolled() -> None:
 
 
 def tick_labels_rolled() -> None:
-    """The label of each tick stands at the one before."""
+    """The label of each tick is at the one before."""
     from matplotlib.axis import Axis
 
     def make(function: Any) -> Any:

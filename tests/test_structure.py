@@ -45,7 +45,7 @@ def includes(path: Path) -> list[str]:
 
 
 def folder_of(path: Path) -> str:
-    """Return the folder of `cpp` that a file stands in, whatever folders that has."""
+    """Return the folder of `cpp` that a file is in, directly or in its subfolders."""
     return path.relative_to(CPP).parts[0]
 
 
@@ -88,7 +88,7 @@ def test_a_folder_of_the_bindings_includes_only_what_stands_before_it():
         name(p): forbidden_bindings(parts[0], includes(p)) for p, parts in inside.items() if len(parts) == 2
     }
     assert {file: bad for file, bad in wrong.items() if bad} == {}
-    # What stands outside of the folders brings them together, or is for all of them.
+    # What is outside of the folders brings them together, or is for all of them.
     assert {parts[0] for parts in inside.values() if len(parts) == 1} == {
         "bindings.h",
         "config.cpp",

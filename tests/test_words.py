@@ -90,6 +90,7 @@ def test_identifiers_are_the_fields_words(word):
 PROSE_INSTEAD = {
     r'^r?"""gives? ': "Return, or what else the function does",
     r"\bbehind\b": "after",
+    r"(?<!-)\b(stands?|stood|standing)(?! (in )?for\b| out\b)\b(?!-)": "is, are",
 }
 # Files whose prose uses a word in a meaning of its own.
 PROSE_OTHERWISE: dict[str, set[str]] = {}

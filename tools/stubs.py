@@ -210,7 +210,7 @@ def signatures(thing: Any) -> list[str]:
 
 
 def split(arguments: str) -> list[str]:
-    """Split at the commas that stand outside of brackets."""
+    """Split at the commas outside of brackets."""
     parts, depth = [""], 0
     for letter in arguments:
         depth += (letter in "[(") - (letter in "])")

@@ -357,8 +357,8 @@ Tensors leaves(const Tensor& output) {
 
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose) {
-  // Differentiated with respect to stand-ins of the inputs, where the pass stops; their own history is the inputs. What
-  // is composed is recorded in any case, its derivative only if it is differentiated again.
+  // Differentiated with respect to substitutes of the inputs, where the pass stops; their own history is the inputs.
+  // What is composed is recorded in any case, its derivative only if it is differentiated again.
   const bool recorded = grad_enabled();
   const GradMode recording(true);
   const auto pass_on = [](const Tensor& dy, TensorGradients& gradients) { gradients.add(0, dy); };

@@ -1,4 +1,4 @@
-// Arrays whose numbers do not stand one after the other: read in order, written, added to.
+// Arrays whose numbers are not one after the other: read in order, written, added to.
 #pragma once
 
 #include "core/array.h"
@@ -15,7 +15,7 @@ Array without_repeats(const Array& x);
 // y = x, number by number; both have one shape and dtype, and their memory may overlap. The version of y's memory
 // rises.
 void write(const Array& y, const Array& x);
-// y += x, number by number; where y stands at one place several times, all are added.
+// y += x, number by number; where y has one place several times, all are added.
 void add_to(const Array& y, const Array& x);
 // Whether two of its indices may mean one place of memory.
 bool overlaps_itself(const Array& x);

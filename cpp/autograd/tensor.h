@@ -39,7 +39,7 @@ struct TensorImpl {
   explicit TensorImpl(Array d) : data(std::move(d)) {}
   virtual ~TensorImpl() = default;
 
-  // What every operation asks stands together.
+  // What every operation asks is together.
   std::shared_ptr<Node> node;  // what made it; null for leaves
   // Of a view: the Tensor whose memory it shows, which is never a view itself; the latter's `history_version` when
   // `node` was taken; and whether gradients were off when it was made, so that none flow through it.
@@ -102,7 +102,7 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-// The Tensor itself, or a copy, recorded, if it is a view whose numbers do not stand one after the other: for
+// The Tensor itself, or a copy, recorded, if it is a view whose numbers are not one after the other: for
 // operations that read them so.
 Tensor packed_copy(const Tensor& x);
 inline Tensor packed(const Tensor& x) { return x.data().is_packed() ? x : packed_copy(x); }

@@ -2,7 +2,7 @@
 //
 // A view knows its base, the Tensor that the memory was made for. Its history is that of the operation that made it, on
 // the history that its base had then; once a recorded change in place has given the base another history
-// (autograd/in_place.h), the view takes its own from there: what stands at its places of the memory.
+// (autograd/in_place.h), the view takes its own from there: what is at its places of the memory.
 #pragma once
 
 #include "autograd/tensor.h"
@@ -41,7 +41,7 @@ template <class Rule> Tensor view_by(const Tensor& x, Array y, Rule rule) {
 // The numbers of x, in row-major order, under another shape of equal size; a view where one set of strides shows them.
 Tensor reshaped(const Tensor& x, const Shape& shape);
 
-// Where the memory of `part` lies in that of `whole`, as if the latter's numbers, and what is between them, stood in
+// Where the memory of `part` lies in that of `whole`, as if the latter's numbers, and what is between them, were in
 // one row: the row's length, and the places of both.
 struct Span {
   Span(const Array& whole, const Array& part);

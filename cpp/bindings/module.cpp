@@ -1,4 +1,4 @@
-// The list of what Python sees; each bind_* stands in a file of its own name.
+// The list of what Python sees; each bind_* is in a file of its own name.
 #include "bindings/bindings.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/values/operation.h"

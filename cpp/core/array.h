@@ -45,7 +45,7 @@ class Array {
     return static_cast<T*>(data_);
   }
 
-  // For code that walks by strides: where the first number is, the others stand relative to it.
+  // For code that walks by strides: where the first number is, the others are relative to it.
   bool is_packed() const { return key_ < kStrided; }
   void* first() const { return data_; }
   template <class T> T* first_as() const {

@@ -16,7 +16,7 @@ struct BatchPart {
 BatchPart batch_part();
 void set_batch_part(BatchPart part);
 
-// How many elements of an array of so many stand before and after this process's in that of the whole batch; 0 and 0
+// How many elements of an array of so many are before and after this process's in that of the whole batch; 0 and 0
 // for arrays that items do not divide evenly.
 struct Outside {
   Index before = 0, behind = 0;

@@ -16,14 +16,14 @@ Strides broadcast_strides(const Shape& from, const Shape& to, const Strides& own
 inline Strides broadcast_strides(const Shape& from, const Shape& to) {
   return broadcast_strides(from, to, row_major(from));
 }
-// Where numbers stand, counted from the first one of the array (or memory) that they are part of.
+// Where numbers are, counted from the first one of the array (or memory) that they are part of.
 struct Region {
   Shape shape;
   Strides strides;
   Index offset = 0;
 };
 
-// Where element i of an array of this shape, in order, stands in one of these strides.
+// Where element i of an array of this shape, in order, is in one of these strides.
 inline Index offset_of(Index i, const Shape& shape, const Strides& strides) {
   Index offset = 0;
   for (std::size_t axis = shape.size(); axis-- > 0; i /= shape[axis]) offset += i % shape[axis] * strides[axis];

@@ -61,7 +61,7 @@ template <class T> struct Elementwise {
   void (*add_scaled)(T* y, const T* x, T alpha, Index n);
   // y += a * b.
   void (*add_product)(T* y, const T* a, const T* b, Index n);
-  // y (rows, n): row i is the sum of the rows of x that stand in order[starts[i]] to order[starts[i + 1] - 1], added in
+  // y (rows, n): row i is the sum of the rows of x that are in order[starts[i]] to order[starts[i + 1] - 1], added in
   // this order; zeros where there are none. Rows of x and of y lie `step` apart.
   void (*sum_rows)(T* y, const T* x, Index step, const Index* starts, const Index* order, Index rows, Index n);
   // y (rows, n): row i is the row of x, of n numbers, that has the number order[i].

@@ -6,7 +6,7 @@
 //     kernels<float>().softmax.forward(y, x, rows, n);
 //
 // A kernel knows nothing but its arguments: it neither allocates nor checks nor throws nor starts threads. Arguments
-// stand in the order outputs, saved values, inputs, parameters, sizes. Backward kernels add into their outputs.
+// are in the order outputs, saved values, inputs, parameters, sizes. Backward kernels add into their outputs.
 // Matrix products have a page of their own: kernels/matmul/blas.h.
 #pragma once
 

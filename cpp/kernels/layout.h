@@ -1,4 +1,4 @@
-// Where numbers stand.
+// The places of numbers.
 #pragma once
 
 #include "core/index.h"

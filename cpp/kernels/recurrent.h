@@ -1,7 +1,7 @@
 // Steps of the gated recurrent unit for a few sequences at once.
 //
-// Gates stand in rows of 4 H numbers, [s r z n]: the reset gate r, the update gate z, the candidate n, and
-// s = W_hn h + b_hn, which is all that n needs of the state before. Gradients stand in rows of 4 H likewise:
+// Gates are in rows of 4 H numbers, [s r z n]: the reset gate r, the update gate z, the candidate n, and
+// s = W_hn h + b_hn, which is all that n needs of the state before. Gradients are in rows of 4 H likewise:
 // [ds dr dz dn], the gradients of what goes into the gates. So the numbers that belong to the input (dr dz dn) are
 // neighbours, and so are those that belong to the state (ds dr dz).
 //
@@ -20,7 +20,7 @@ template <class T> struct Recurrent {
   // From weight (3 H, H), gates r z n.
   void (*pack_gates)(T* packed, const T* weight, Index hidden);
   // From b (depth, columns), where row k of the packed matrix is row (k + first) mod depth of b, and the number in row
-  // k and column j stands at b[k * row_step + j * column_step].
+  // k and column j is at b[k * row_step + j * column_step].
   void (*pack_columns)(T* packed, const T* b, Index row_step, Index column_step, Index first, Index depth,
                        Index columns);
   // One step: h[i] (H) from before[i] (H), which must be other memory. gates[i] (4 H) holds [. r z n] of the input on

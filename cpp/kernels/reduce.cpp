@@ -19,7 +19,7 @@ template <class T> T sum(const T* x, Index n) {
   return static_cast<T>(total);
 }
 
-// The same sum of fewer than 16 numbers: zeros stand in for those that are missing, and halves are folded.
+// The same sum of fewer than 16 numbers: zeros replace those that are missing, and halves are folded.
 template <class T> inline T short_sum(const T* x, Index n) {
   T part[16] = {};
   for (Index j = 0; j < n; ++j) part[j] = x[j];

@@ -23,7 +23,7 @@ template <class T> struct Reduce {
   void (*max_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
   void (*min_of_rows)(T* y, const T* x, Index rows, Index n);
   void (*min_of_columns)(T* y, const T* x, Index step, Index rows, Index n);
-  // at (rows): where each row's first largest or smallest number stands, or its first NaN. Rows are not empty.
+  // at (rows): where each row's first largest or smallest number is, or its first NaN. Rows are not empty.
   void (*argmax)(int64_t* at, const T* x, Index rows, Index n);
   void (*argmin)(int64_t* at, const T* x, Index rows, Index n);
 };

@@ -57,7 +57,7 @@ nn::BlockOptions shared(nn::BlockOptions o) {
   return o;
 }
 
-// Whether what each item keeps stands together, so that distances between kept rows are those in the sequence.
+// Whether what each item keeps is together, so that distances between kept rows are those in the sequence.
 bool together(const PaddedRows& rows) {
   const std::int64_t* kept = rows.kept.data<std::int64_t>();
   for (const Index count : rows.counts) {

@@ -1,5 +1,5 @@
 // The body of a model: embeddings, blocks one after the other, a norm. Encoders, causal decoders, both halves of an
-// encoder-decoder and vision transformers are choices of its options; what stands on top is made elsewhere.
+// encoder-decoder and vision transformers are choices of its options; what is on top is made elsewhere.
 #pragma once
 
 #include "models/padded_rows.h"
@@ -21,14 +21,14 @@ class TransformerBlock : public nn::Block {
 nn::BlockOptions block_defaults();
 
 // What numbers the rows of a sequence: their places, the count of tokens that the mask keeps, or of ids but pad_id, of
-// which padding stands one before the first.
+// which padding is one before the first.
 enum class PositionRule { rows, mask, ids };
 
 struct BodyOptions {
   Index d_model = 0;
   std::optional<Index> vocab_size = {};      // without: inputs (B, L, M) instead of ids
   std::optional<Index> embedding_size = {};  // of the tables, projected to d_model if it is another
-  double embedding_scale = 1;                // of what stands in the table of ids
+  double embedding_scale = 1;                // of what is in the table of ids
   std::optional<Index> pad_id = {};
   Index max_positions = 0, position_offset = 0;  // a table of so many positions, of which the offset is the first
   bool sinusoidal = false;                       // it is not learned: sines, then cosines

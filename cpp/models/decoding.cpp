@@ -222,7 +222,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
   Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
   const auto sentences = static_cast<std::size_t>(first.numel());
   std::vector<Beam> beams(sentences, Beam(options.method == Method::beam ? options.beam_size : 1, options.ends));
-  // Of each row: its sentence. Rows of a sentence stand together, in the order of its live hypotheses.
+  // Of each row: its sentence. Rows of a sentence are together, in the order of its live hypotheses.
   std::vector<std::size_t> rows(sentences);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
   Array tokens = first.clone();

@@ -13,7 +13,7 @@ struct Encoding {
   Tensor outputs, state;
 };
 
-// Where a decoder stands. Entry b of the batch is entry b of every part.
+// The state of a decoder. Entry b of the batch is entry b of every part.
 struct DecoderState {
   Tensor outputs;    // (B, Ts, H) of the encoder
   Tensor hidden;     // (layers, B, H)

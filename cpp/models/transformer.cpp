@@ -187,7 +187,7 @@ MaskSpec Transformer::keys_of(const Array& ids, const Array& valid_lens, ops::Ma
   mask_spec.names = names;
   mask_spec.valid_lens = valid_lens;
   if (valid_lens.defined()) return mask_spec;
-  // Padding stands at the end of almost every batch: lengths say that, and the blocks after them are skipped.
+  // Padding is at the end of almost every batch: lengths say that, and the blocks after them are skipped.
   const Index batches = ids.dim(0), length = ids.dim(1);
   const std::int64_t* id = ids.data<std::int64_t>();
   Array lens({batches}, DType::int64);

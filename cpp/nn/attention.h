@@ -131,7 +131,7 @@ struct AttentionCall {
   bool whole = false;  // the inputs are whole sequences, even where the layer's are parts of them
 };
 
-// A module that can stand in for the attention of a block.
+// A module that can replace the attention of a block.
 class AnyAttention {
  public:
   virtual ~AnyAttention() = default;

@@ -74,7 +74,7 @@ Tensors Linear::forward_each(std::initializer_list<Linear*> layers, const Tensor
   Tensors results;
   for (Linear* linear : layers)
     if (plain(*linear)) parts.push_back(linear->layer(parts.empty() ? of_first : std::nullopt));
-  // What is seen of the first stands before its activation.
+  // What is seen of the first is before its activation.
   const bool apart = of_first && static_cast<bool>(Observed(**layers.begin()));
   if (parts.size() == layers.size() && !apart) {
     results = ops::linears(x, parts);

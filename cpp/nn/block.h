@@ -9,7 +9,7 @@
 
 namespace qkv::nn {
 
-// Where norms stand: post norm(x + f(x)), pre x + f(norm(x)), sandwich x + post_norm(f(norm(x))), parallel
+// Where norms are: post norm(x + f(x)), pre x + f(norm(x)), sandwich x + post_norm(f(norm(x))), parallel
 // x + attention(norm1(x)) + feed_forward(norm2(x)).
 enum class Placement { post, pre, sandwich, parallel };
 Placement placement_named(const char* owner, const std::string& name);
@@ -86,7 +86,7 @@ struct BlockCall {
 
 class Block : public Module {
  public:
-  // `attention` stands in for the self-attention that the options describe.
+  // `attention` replaces the self-attention that the options describe.
   Block(const BlockNames& names, const BlockOptions& options, ModulePtr attention = nullptr);
   Tensor forward(const Tensor& x) override;
   // x (B, L, M) or (L, M), memory likewise or undefined.
@@ -100,7 +100,7 @@ class Block : public Module {
     std::shared_ptr<Dropout> inner_dropout;
     Dropout& dropout(std::size_t number) const { return *(dropouts[number] ? dropouts[number] : dropouts[0]); }
   };
-  // Those that stand under the block's names now.
+  // Those that have the block's names now.
   Parts parts() const;
 
   const BlockOptions options;

@@ -22,7 +22,7 @@ Config DotProductAttention::config() const {
   return config;
 }
 
-Tensor DotProductAttention::directions(const Tensor& x) const {  // of each head, also where heads stand side by side
+Tensor DotProductAttention::directions(const Tensor& x) const {  // of each head, also where heads are side by side
   if (x.rank() == 4 || heads() == 1) return ops::normalize(x, 2, ops::Axes{-1}, 1e-12);
   const Tensor split = ops::reshape(x, {x.dim(0), x.dim(1), heads(), x.dim(2) / heads()});
   return ops::reshape(ops::normalize(split, 2, ops::Axes{-1}, 1e-12), x.shape());

@@ -87,7 +87,7 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
   void register_module(const std::string& name, ModulePtr module);
   void remove(const std::string& name);
 
-  // A module's own stand before those of its parts, its parameters before its buffers.
+  // A module's own come before those of its parts, its parameters before its buffers.
   NamedTensors named_parameters() const;
   NamedTensors named_state() const;  // parameters and persistent buffers
   NamedTensors torch_state();        // the same under the names that PyTorch's modules have

@@ -140,7 +140,7 @@ void MultiHeadAttention::adapt_state(StateDict& state, const std::string& prefix
 }
 
 void MultiHeadAttention::torch_names(NamedTensors& state, const std::string& prefix) const {
-  // Where the three stand; fewer where another kind of module stands in for one, which PyTorch's has not.
+  // Where the three are; fewer where another kind of module replaces one, which PyTorch's has not.
   const auto places = [&](const char* kind) {
     std::vector<std::ptrdiff_t> found;
     for (int i = 0; i < 3; ++i) {

@@ -21,7 +21,7 @@ struct StepSettings {
   void check(const std::string& optimizer, StepRule rule, DType dtype) const;
 };
 
-// One parameter's next step, and where stands what is remembered of it: momentum; or the averages of the gradient and
+// One parameter's next step, and what is remembered of it: momentum; or the averages of the gradient and
 // of its square.
 struct ParameterStep {
   const Tensor* parameter;

@@ -11,7 +11,7 @@ class PositionalEncoding : public Module {
   std::string class_name() const override { return "PositionalEncoding"; }
   Config config() const override;
   Tensor forward(const Tensor& x) override { return PositionalEncoding::forward(x, 0); }  // (B, L, M)
-  virtual Tensor forward(const Tensor& x, Index offset);  // the first of x stands at position `offset`
+  virtual Tensor forward(const Tensor& x, Index offset);  // the first of x is at position `offset`
 
   const Index num_hiddens, max_len;
   const Array table;  // (1, max_len, M), float64

@@ -1,4 +1,4 @@
-// A padded batch of which the rows of padding are left out: the others of all items stand one after the other.
+// A padded batch of which the rows of padding are left out: the others of all items are one after the other.
 #pragma once
 
 #include <vector>

@@ -22,7 +22,7 @@ class Places {
     step_ = std::exchange(strides_[static_cast<std::size_t>(axis)], 0);
     if (size_ == 0 && index.numel() > 0) fail();
   }
-  // Strides of x for a walk in which its axis stands still, and that of the axis.
+  // Strides of x for a walk in which its axis is fixed, and that of the axis.
   const Strides& strides() const { return strides_; }
   Index size() const { return size_; }
   // A line that will be read all over.

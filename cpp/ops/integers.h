@@ -19,7 +19,7 @@ Array integer_matmul(const Array& a, const Array& b, const Shape& batch);
 Array integer_sum(const Array& x, const ReducedAxes& p);
 Array integer_product(const Array& x, const ReducedAxes& p);
 Array integer_extreme(bool largest, const Array& x, const ReducedAxes& p);
-// rows (..., length) to `result`: where the first such number of each stands.
+// rows (..., length) to `result`: where the first such number of each is.
 Array integer_place(bool largest, const Array& rows, Index length, const Shape& result);
 
 }  // namespace qkv::ops

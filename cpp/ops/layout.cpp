@@ -1,4 +1,4 @@
-// Where numbers stand: reshape, transpose, slices, gathering, joining.
+// The places of numbers: reshape, transpose, slices, gathering, joining.
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -86,21 +86,21 @@ Tensor cumulative_product(const Tensor& x, Index axis);
 Tensor linear_scan(const Tensor& a, const Tensor& b, Index axis, bool backwards = false);
 
 // --- places.cpp: NaN counts as the largest, and as the smallest
-// Where the largest, or smallest, number stands along an axis, or in the flat array; int64.
+// Where the largest, or smallest, number is along an axis, or in the flat array; int64.
 Tensor argmax(const Tensor& x, std::optional<Index> axis, bool keepdims);
 Tensor argmin(const Tensor& x, std::optional<Index> axis, bool keepdims);
 
 // --- sorting.cpp: NaN is larger than every number, and equal numbers keep their order
 struct Sorted {
   Tensor values;
-  Array places;  // int64: where they stood
+  Array places;  // int64: where they were
 };
 Sorted sort(const Tensor& x, Index axis, bool descending);
 // The places of the k largest, or smallest, numbers along an axis, int64; the best first.
 Array topk(const Tensor& x, Index k, Index axis, bool largest);
 // The largest, or smallest, numbers along an axis, the first of equal ones, and their places.
 std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest);
-// Where the middle number stands, the lower one of two, or the first NaN; the axis has size 1 then.
+// Where the middle number is, the lower one of two, or the first NaN; the axis has size 1 then.
 Array middle_places(const Tensor& x, Index axis);
 
 // --- gather.cpp
@@ -134,7 +134,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape);
 Tensor slice(const Tensor& x, Index axis, Index begin, Index end);
 // The numbers at i + max(-offset, 0) of one axis and i + max(offset, 0) of another, along a last axis instead of both.
 Tensor diagonal(const Tensor& x, Index offset, Index axis1, Index axis2);
-// All windows of so many places of an axis, `step` apart, whose places stand along a last axis.
+// All windows of so many places of an axis, `step` apart, whose places are along a last axis.
 Tensor unfold(const Tensor& x, Index axis, Index size, Index step);
 // Copies:
 // result.flat[i] = x.flat[first + positions[i]]; has a gradient where `first` is 0.

@@ -1,4 +1,4 @@
-// Where the largest and smallest numbers stand.
+// Where the largest and smallest numbers are.
 #include "ops/integers.h"
 #include "ops/reductions.h"
 

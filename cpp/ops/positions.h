@@ -1,4 +1,4 @@
-// Where in an array an element stands, for messages.
+// Where in an array an element is, for messages.
 #pragma once
 
 #include "core/types.h"

@@ -52,7 +52,7 @@ Array packed_columns(const WeightCache& cache, const Array& given) {
 constexpr Index kMostRows = 32;
 constexpr Index kBetweenChecks = 64;  // steps between two looks for an interrupt
 
-// Which steps there are. The valid steps of all sequences stand in `rows` rows, sequence after sequence; sequences are
+// Which steps there are. The valid steps of all sequences are in `rows` rows, sequence after sequence; sequences are
 // worked on in pieces, long ones first, so that those which still run are the first of their piece.
 struct Plan {
   Index batch, steps, input, hidden, rows = 0, piece;

@@ -43,7 +43,7 @@ void for_each_block(const Array& y, const Array& a, const Array& b, const Loops<
   });
 }
 
-// x, or a packed copy if the numbers of its last axis do not stand one after the other, nor in one place: kernels take
+// x, or a packed copy if the numbers of its last axis are not one after the other, nor in one place: kernels take
 // runs of such alone.
 inline Array in_runs(const Array& x) {
   if (x.is_packed()) return x;

@@ -45,7 +45,7 @@ struct Wide {
 };
 
 // Sorts n items, whose places ascend, by their keys, one digit of 8 bits after the other; `other` is scratch of the
-// same size. Returns where they stand then.
+// same size. Returns where they are then.
 template <class Item> Item* by_digits(Item* items, Item* other, Index n) {
   Index counts[Item::kDigits][256] = {};
   for (Index i = 0; i < n; ++i)

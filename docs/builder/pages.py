@@ -52,7 +52,7 @@ NAME = re.compile(r"(?<!`)`qkv\.((?!reproduce\b|torch\b)[A-Za-z_][\w.]*\w)`(?!`)
 def relocated(text: str, place: str, home: str) -> str:
     """Return a page of the project as a page of the site: its links lead to other pages or to the project's source.
 
-    `place` is where it stands in the project and `home` where in the site.
+    `place` is where it is in the project and `home` where in the site.
     """
 
     def move(found: re.Match[str]) -> str:
@@ -78,7 +78,7 @@ def with_references(text: str) -> str:
 
 
 def write_page(text: str, home: str, folder: Path, place: str | None = None, references: bool = True) -> None:
-    """Write a page of Markdown; `place` is where it stands in the project, if it is not a page of the site alone."""
+    """Write a page of Markdown; `place` is where it is in the project, if it is not a page of the site alone."""
     if place is not None:
         text = relocated(text, place, home)
     target = folder / home
@@ -100,7 +100,7 @@ def notebook(path: Path) -> str:
 
 
 def merged(outputs: list[dict]) -> list[dict]:
-    """Join the lines of checks that stand one after the other."""
+    """Join the lines of checks that are one after the other."""
     result: list[dict] = []
     for output in outputs:
         mine = output.get("data", {})

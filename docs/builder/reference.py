@@ -50,7 +50,7 @@ ELSEWHERE = {
     "reproduce",
     "torch",
 }
-# The page of `qkv` by the modules that define its names; what is defined elsewhere stands under "Functions".
+# The page of `qkv` by the modules that define its names; what is defined elsewhere is under "Functions".
 SECTIONS = {
     "Attention": ("attention", "attention_image", "additive", "kernel_pooling", "linear_attention"),
     "Softmax and activations": ("softmax", "activation"),

@@ -1,4 +1,4 @@
-"""Losses; classes stand on the last axis, whatever the other axes are. Nothing is broadcast but weights."""
+"""Losses; classes are on the last axis, whatever the other axes are. Nothing is broadcast but weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cross_entropy(
     Parameters
     ----------
     logits : array_like or Tensor
-        ``(..., V)``. PyTorch wants the classes on axis 1; here they stand on the last.
+        ``(..., V)``. PyTorch wants the classes on axis 1; here they are on the last.
     targets : array_like of int
         ``(...)``: class numbers ``0..V - 1``, or ``ignore_index``.
     weight : array_like, optional

@@ -62,7 +62,7 @@ class Slotted:
 
 
 class Inheriting(Holder):
-    """What calls and indexes it stands in another class."""
+    """What calls and indexes it is in another class."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `qkv.torch` offers to call: PyTorch's names, few of which stand in an `__all__`."""
+"""What `qkv.torch` offers to call: PyTorch's names, few of which are in an `__all__`."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ FEW = ["1", "2", "4"]
 SIZE = ["4", "4", "8", "0"]
 FLAG = ["True", "False"]
 LABELS = ["[0, 1]", "np.array([1, 2, 0])"]
-# By the argument's name; a name that stands here in part ("dropout" in "attention_dropout") counts too, longest first.
+# By the argument's name; a name that is here in part ("dropout" in "attention_dropout") counts too, longest first.
 PLAUSIBLE: dict[str, list[str]] = {
     **each(
         "x y queries keys values query key value tgt src memory data tensor",

@@ -12,7 +12,7 @@ from helpers import close
 from models.test_transformer_body import IDS, F, H, L, M, V, X, block, body
 from qkv import _core, nn
 
-# Of a block whose parts stand in containers.
+# Of a block whose parts are in containers.
 PATHS = {
     "self_attn": "attention.inner",
     "self_attn.q_proj": "attention.inner.query",

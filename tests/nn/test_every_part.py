@@ -103,7 +103,7 @@ def test_a_part_that_changes_nothing_is_called_and_changes_nothing(name, path, m
 
 
 def strided(y: Any) -> Any:
-    """The same numbers, which do not stand one after the other."""
+    """The same numbers, which are not one after the other."""
     if isinstance(y, list):
         return list(map(strided, y))
     if isinstance(y, tuple):

@@ -214,7 +214,7 @@ CASES |= {
 
 
 def net(m: Any) -> Any:
-    """Parts that stand twice, a buffer and a parameter."""
+    """Parts that occur twice, a buffer and a parameter."""
     part = m.nn.Linear(3, 3)
     made = m.nn.Sequential(part, m.nn.Dropout(0.5), part)
     made.register_buffer("mean", m.ones(3))

@@ -257,7 +257,7 @@ def test_no_warning_of_numpy_comes_out():
 
 
 def test_a_copy_in_order_of_memory_is_no_view():
-    """The view, whose numbers stand in that order already, must not share its memory with the copy."""
+    """The view, whose numbers are in that order already, must not share its memory with the copy."""
     x = torch.arange(6.0).view(2, 3)
     for copy in (
         lambda t: t.contiguous(),

@@ -98,7 +98,7 @@ def judged() -> list[str]:
 
 @pytest.mark.parametrize("path", judged())
 def test_every_argument_is_judged(path):
-    """Each argument of PyTorch's stands in a table, and what is taken has its default."""
+    """Each argument of PyTorch's is in a table, and what is taken has its default."""
     if path in CONTENTS:
         return
     theirs = defaults(path)

@@ -3,7 +3,7 @@
     cd tests && python -m ranks.kills --kills 30 --seed 1
 
 Each kill comes at a random moment after ranks are past their start. It takes one rank, whose job the launcher
-ends, or all processes at once, as the end of a batch job or of the power does. What stands there in the end has to be
+ends, or all processes at once, as the end of a batch job or of the power does. What is there in the end has to be
 what one undisturbed process gives: the curve and parameters of a training to rounding, a file of embeddings to the bit.
 """
 

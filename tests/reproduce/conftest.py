@@ -1,4 +1,4 @@
-"""Notebooks for tests of ``qkv reproduce``, its command line, and a stand-in for kernels that takes no time."""
+"""Notebooks for tests of ``qkv reproduce``, its command line, and a substitute for kernels that takes no time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said of a figure is what stands in it."""
+"""What is said of a figure is what is in it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The site: every page stands alone, links lead somewhere, numbers and pictures are there, states are counted."""
+"""The site: every page is whole by itself, links lead somewhere, numbers and pictures are there, states are counted."""
 
 import json
 import re

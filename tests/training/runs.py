@@ -17,7 +17,7 @@ SYMBOLS, WIDTH, STEPS = 5, 16, 60
 
 
 class Tagger(nn.Module):
-    """Says at each place which symbol stands first, which only attention can know."""
+    """Says at each place which symbol is first, which only attention can know."""
 
     def __init__(self):
         super().__init__()

@@ -19,7 +19,7 @@ using Role = Parameter::Role;
 
 namespace {
 
-// Parts of a list, at the commas that stand outside of brackets.
+// Parts of a list, at the commas outside of brackets.
 std::vector<std::string> parts_of_list(std::string_view list) {
   std::vector<std::string> parts(list.empty() ? 0 : 1);
   int depth = 0;

@@ -37,7 +37,7 @@ struct Parameter {
   py::object fallback;                        // null: must be given
   std::string (*kind)();                      // its type, as a stub writes it
   Role role;
-  // Of a field of options: where it stands in them, and what gives it its value; false: of another type.
+  // Of a field of options: where it is in them, and what gives it its value; false: of another type.
   std::ptrdiff_t offset = 0;
   bool (*load)(void* field, Call& call, PyObject* value, const char* name) = nullptr;
   bool is_default = false;  // the fallback is the value that the field has anyway

@@ -69,7 +69,7 @@ template <class Layer, class... A> LayerClass<Layer> def_layer(Functions& m, std
 
 using nn::PositionalEncoding;
 
-// There is no keyword for an offset: rows of zeros stand before x then.
+// There is no keyword for an offset: rows of zeros are before x then.
 template <> struct PythonForward<PositionalEncoding> {
   static Tensor call(const PositionalEncoding&, const DefinedCall& forward, const Tensor& x, Index offset) {
     if (offset == 0) return call_for_tensor(forward, py::make_tuple(x));

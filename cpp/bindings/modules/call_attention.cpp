@@ -8,7 +8,7 @@
 namespace qkv::bindings {
 namespace {
 
-// What a mask, which may be undefined, and causal order leave; the first query stands at `offset`.
+// What a mask, which may be undefined, and causal order leave; the first query is at `offset`.
 Tensor causal_mask(const Tensor& mask, Index queries, Index keys, Index offset) {
   const Tensor open = ops::lower_triangle(Tensor(Array::full({queries, keys}, DType::boolean, true)), offset);
   if (!mask.defined()) return open;

@@ -116,8 +116,7 @@ void register_entry(const py::object& self, EntryKind kind, const std::string& n
                     bool persistent) {
   Module& module = initialised(self, name);
   const Module::Entry* entry = module.find(name);
-  std::optional<ExclusiveAccess>
-      alone;  // others may be computing with what stands under a name that the layer uses itself
+  std::optional<ExclusiveAccess> alone;  // others may be computing with what has a name that the layer uses itself
   if (entry != nullptr && entry->bind) alone.emplace();
   if (kind == EntryKind::module) {
     module.register_module(name, value.is_none() ? nullptr : value.cast<ModulePtr>());

@@ -12,7 +12,7 @@
 namespace qkv::bindings {
 namespace {
 
-// A module written in Python may stand in for an attention.
+// A module written in Python may replace an attention.
 class OverridableModule : public Overridable<Module>, public nn::AnyAttention {
  public:
   using Overridable<Module>::Overridable;

@@ -1,4 +1,4 @@
-// The options of attention: each stands once, in one table, with its name in Python and what its values are converted
+// The options of attention: each is once in one table, with its name in Python and what its values are converted
 // by. The function takes them, processes that share a computation pass them on.
 #pragma once
 
@@ -10,7 +10,7 @@ struct AttentionOption {
   const char* name;
   std::string (*kind)();                                 // its type, as a stub writes it
   enum class Standard { none, off, left_out } standard;  // None, False or 0.0, None where it may be left out
-  // Sets the option. `value` stands among those of the others.
+  // Sets the option. `value` is among those of the others.
   void (*set)(ops::AttentionOptions& o, Call& call, const char* name, PyObject* const* value);
   // Sets it as the others have it; gives its value as the function takes it. Null: it is not passed on to other
   // processes.

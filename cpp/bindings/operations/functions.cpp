@@ -61,7 +61,7 @@ void def_running(Functions& m, const char* name, Tensor (*f)(const Tensor&, Inde
      [f](Any x, Axis axis) { return f(axis ? x : ops::reshape(x, {-1}), axis.value_or(0)); });
 }
 
-using Found = std::pair<Tensor, Array>;  // numbers, and where they stood
+using Found = std::pair<Tensor, Array>;  // numbers, and where they were
 Found found_at(const Tensor& x, Array places, Index axis) {
   return {ops::take_along_axis(x, places, axis), std::move(places)};
 }

@@ -129,7 +129,7 @@ void bind_random(Functions& m) {
            &set_state_array)
       .def("__repr__",
            [](const Generator& self) {
-             std::uint32_t mixed = 2166136261;  // two generators that stand alike show alike
+             std::uint32_t mixed = 2166136261;  // two generators in the same state print the same
              for (const std::uint32_t word : without_gil([&] { return self.state(); }))
                mixed = (mixed ^ word) * 16777619;
              return py::str("Generator(state {:08x})").format(mixed);

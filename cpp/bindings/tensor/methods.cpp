@@ -1,4 +1,4 @@
-// Methods of Python's class Tensor: where the numbers stand, and reductions over axes.
+// Methods of Python's class Tensor: the order of numbers, and reductions over axes.
 #include <algorithm>
 
 #include "bindings/tensor/tensor_class.h"

@@ -45,7 +45,7 @@ std::optional<Tensor> bits_operand(const Tensor& self, py::handle other) {
   return operand("bitwise", self, other);
 }
 
-// By NumPy's name, for `array + tensor` and np.add(tensor, array), and what stands in the names of methods: "add" in
+// By NumPy's name, for `array + tensor` and np.add(tensor, array), and what is in the names of methods: "add" in
 // __add__, __radd__ and __iadd__. NumPy's other functions are Python's.
 struct Operator {
   using Compute = Tensor (*)(const Tensor&, const Tensor&);

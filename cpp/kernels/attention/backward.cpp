@@ -15,7 +15,7 @@ namespace {
 // dvalue, whose depth is the number of queries, are as deep.
 template <class T> constexpr Index kGradientPanels = kMostPanels<T>;
 
-// Scratch after GradientScratch's: rows of the panels as they stand, and the gradients that are being summed.
+// Scratch after GradientScratch's: rows of the panels as they are, and the gradients that are being summed.
 template <class T> struct Sums {
   Index key_width, value_width;  // D and Dv, rounded up to whole vectors
   T* queries;                    // (rows, key_width), times scale

@@ -1,5 +1,5 @@
 // Scores and values for blocks of few rows, as in decoding with a cache: then nearly all lanes of the tiles would be
-// empty, and the time is that of reading keys and values once, so features stand in the lanes instead of queries.
+// empty, and the time is that of reading keys and values once, so features are in the lanes instead of queries.
 #pragma once
 
 #include "kernels/attention/query_tile.h"

@@ -26,7 +26,7 @@ enum class FormulaOp : int32_t {
 #define X(name) name,
   QKV_FORMULA_INSTRUCTIONS(X)
 #undef X
-  // What stands in a graph and is no instruction.
+  // What is in a graph and is no instruction.
   score,
   leaf,
   constant,

@@ -8,10 +8,10 @@ namespace qkv::kernels::QKV_ISA {
 // Numbers of a strip. Calling an instruction takes 19 ns, and rows of tables are read faster the more of a row comes at
 // once: distances of a graph cost 1.60 of plain attention by 4 KB, 1.50 by 8, 1.47 by 16, which other formulas notice.
 template <class T> constexpr Index kStrip = 8192 / static_cast<Index>(sizeof(T));
-// Differences of query and key in one tile, and a vector more: where sums of diagonals stand.
+// Differences of query and key in one tile, and a vector more: where sums of diagonals are.
 template <class T> constexpr Index kDiagonals = kBlockKeys + kPanelWidth<T> + kLanes<T>;
 
-// A value: the number of a line (key) and vector (of rows) stands at p + line * its stride + vector * its stride.
+// A value: the number of a line (key) and vector (of rows) is at p + line * its stride + vector * its stride.
 template <class T> struct FormulaOperand {
   const T* p;
   Index line, vector;

@@ -10,7 +10,7 @@
 
 namespace qkv::kernels {
 
-// Query i of batch entry b stands at p = q_offset[b] + i. Key j is allowed if all of these allow it.
+// Query i of batch entry b is at p = q_offset[b] + i. Key j is allowed if all of these allow it.
 struct KeyRules {
   bool causal = false;                     // j <= p
   Index left = -1, right = -1;             // p - left <= j <= p + right (window); -1: unlimited

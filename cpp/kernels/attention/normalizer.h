@@ -1,4 +1,4 @@
-// What stands in for the exponential of a softmax: weights that a score has by itself, once its row's threshold is
+// What replaces the exponential of a softmax: weights that a score has by itself, once its row's threshold is
 // known.
 #pragma once
 

@@ -35,7 +35,7 @@ template <class T> struct Panel {
     for (Index i = 0; i < rows.problem->value_size; ++i) store(out + i * rows.width + vector * kLanes<T>, Vec<T>{});
     begun[vector] = true;
   }
-  // Whether a part's first product may replace what stands in out; if only for some of its vectors, these become 0.
+  // Whether a part's first product may replace what is in out; if only for some of its vectors, these become 0.
   StoreMode begin(const StepPart& part) {
     Index new_ones = 0;
     for (Index v = part.vector; v < part.vector + part.vectors; ++v) new_ones += !begun[v];

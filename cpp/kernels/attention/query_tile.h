@@ -289,7 +289,7 @@ template <class T> inline bool finite_lines(const T* x, Index n, Index width, In
 // Whether n numbers (a multiple of kLanes) are finite.
 template <class T> inline bool finite(const T* x, Index n) { return finite_lines(x, n / kLanes<T>, kLanes<T>, 1); }
 
-// Whether n features of a panel's rows are finite, as queries and results stand in its memory.
+// Whether n features of a panel's rows are finite, as queries and results are in its memory.
 template <class T> inline bool finite_features(const T* x, const RowBlock<T>& rows, Index n) {
   if (rows.is_decode()) return finite(x, padded<T>(n) * rows.rows);
   return finite_lines(x, n, rows.width, rows.vectors);

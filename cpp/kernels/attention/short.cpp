@@ -1,4 +1,4 @@
-// Plain attention over so few queries and keys that a head is a handful of vectors: the query rows stand in the lanes
+// Plain attention over so few queries and keys that a head is a handful of vectors: the query rows are in the lanes
 // of one vector, and nothing is cut into blocks. For 10 heads of 4 rows and 20 features this takes a third of the time
 // of the path for long sequences.
 #include "kernels/attention/query_tile.h"

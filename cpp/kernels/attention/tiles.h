@@ -1,7 +1,7 @@
 // Products of a panel of queries with a range of keys, and what runs beside them.
 //
-// Scores stand with one key per line and one query per lane ("key-major"): S[key][query]. So the softmax needs no
-// horizontal step, keys and values are read where they stand, one number at a time for a whole vector of queries, and
+// Scores are in memory with one key per line and one query per lane ("key-major"): S[key][query]. So the softmax needs
+// no horizontal step, keys and values are read where they are, one number at a time for a whole vector of queries, and
 // only the queries (once per panel) and the result are transposed.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-// How values are multiplied: as they stand; those that are not finite by themselves, with weights above 0 alone; or so,
+// How values are multiplied: as they are; those that are not finite by themselves, with weights above 0 alone; or so,
 // all of them divided by a number that no sum of them overflows.
 enum class Values { finite, any, averaged };
 

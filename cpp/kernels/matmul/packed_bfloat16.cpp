@@ -75,7 +75,7 @@ inline V left_of(const float* row, Index pair, int half) { return splat<float>(r
 inline V add_products(V sum, V left, V right) { return sum + left * right; }
 #endif
 
-// y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what stands in y if `add`; rows of x are `stride` elements
+// y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what is in y if `add`; rows of x are `stride` elements
 // apart; `columns` of y exist.
 template <int R>
 void tile(float* y, Index ldy, const Left* x, Index stride, const uint32_t* panel, Index pairs, Index columns, bool add,

@@ -21,7 +21,7 @@ template <class T> inline Vec<T> load_some(const T* p, Index n) {
   return n >= kLanes<T> ? load(p) : n > 0 ? load_part(p, n) : Vec<T>{};
 }
 
-// y (R, V vectors), of which `columns` exist, = sum + bias, added to what stands in y if `added`.
+// y (R, V vectors), of which `columns` exist, = sum + bias, added to what is in y if `added`.
 template <class T, int R, int V>
 inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool added, const T* bias) {
   constexpr Index L = kLanes<T>;

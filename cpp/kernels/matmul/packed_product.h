@@ -1,7 +1,7 @@
 // Products with a matrix that has been packed: weights that stay, packed once, and large products of any kind, where
 // packing costs little.
 //
-// The packed matrix (depth, columns) stands in panels of `panel` columns: panel p holds, for each step of the depth,
+// The packed matrix (depth, columns) is in panels of `panel` columns: panel p holds, for each step of the depth,
 // its columns side by side, so that a product reads it once, in order, in whole vectors. Columns beyond the last are
 // zeros.
 #pragma once
@@ -16,7 +16,7 @@ template <class T> struct Epilogue {
   const T* bias = nullptr;  // (columns) or null
   bool activates = false;
   Activation activation = Activation::relu;
-  bool adds = false;  // to what stands in y, before everything else
+  bool adds = false;  // to what is in y, before everything else
 };
 
 // A matrix (rows, depth) in memory: number k of row r is data[r * stride + k], or data[k * stride + r] if transposed.

@@ -4,7 +4,7 @@
 //
 //     map_vectors(y, x, n, [](auto v) { return tanh_of<T>(v); });     // y may be x
 //
-// The same bits come out wherever in the array a number stands. Errors against exact values, over all exponents
+// The same bits come out wherever in the array a number is. Errors against exact values, over all exponents
 // including denormal numbers: at most 1.9 ULP (exp 1.0, log 0.9), 2.2 for erf where there is no fused multiply-add.
 // Infinities, NaN and overflow behave as in <math.h>. Polynomials: minimax in the weight named at each one, found with
 // 50 digits; those of erf in float by least squares.

@@ -1,4 +1,4 @@
-// Which pairs of a query and a key a call allows, for scores that stand in memory: by its rules, a boolean mask and a
+// Which pairs of a query and a key a call allows, for scores that are in memory: by its rules, a boolean mask and a
 // float mask of -inf.
 #pragma once
 

@@ -94,7 +94,7 @@ void for_fields(Options& o, F field) {
 // The options, of which a number may be out of its range; messages name `operation`, which may be a layer.
 const SharedOptions& checked(const char* operation, const SharedOptions& options);
 
-// Everything but queries, keys and values; the defaults are plain attention. What each does stands in
+// Everything but queries, keys and values; the defaults are plain attention. What each does is in
 // kernels/attention/problem.h. Shapes are those of rank-4 inputs; see attention() for the smaller ranks.
 struct AttentionOptions : MaskSpec, SharedOptions {
   const char* operation = "scaled_dot_product_attention";  // who complains

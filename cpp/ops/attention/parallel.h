@@ -1,4 +1,4 @@
-// Attention on raw memory, cut into pieces for the thread pool: what stands between the kernels
+// Attention on raw memory, cut into pieces for the thread pool: what is between the kernels
 // (kernels/attention/problem.h, where the structs with all the options are documented) and the differentiable operation
 // (ops/attention/attention.h).
 //

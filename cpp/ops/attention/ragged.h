@@ -1,4 +1,4 @@
-// Attention of sequences of different lengths that stand one after the other, without padding.
+// Attention of sequences of different lengths that are one after the other, without padding.
 #pragma once
 
 #include <functional>

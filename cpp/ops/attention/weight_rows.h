@@ -27,7 +27,7 @@ struct MeasureInputs {
   Array earlier;       // int64 (B, L): the last earlier place of the same token, -1 where there is none
   Array separator;     // boolean (B, Lk)
   Array real;          // boolean (B, Lq): queries that count
-  Index offset = 0;    // query i stands at key offset + i
+  Index offset = 0;    // query i is at key offset + i
   bool cross = false;  // queries and keys are of different sequences
 };
 

@@ -28,7 +28,7 @@ Method method_for(Index m, Index n, Index k) {
   return m * n * k < kSmall ? Method::blas : Method::packed;
 }
 
-// Numbers that stand `step` apart, side by side.
+// Numbers that are `step` apart, side by side.
 template <class T> class Contiguous {
  public:
   Contiguous(const T* x, Index step, Index n) : data_(x) {
@@ -139,7 +139,7 @@ template <class T> bool finite(const T* x, Index ld, Index rows, Index columns) 
 template <class T> struct Slices {
   const T* data;
   Index ld, count, size;
-  bool columns;  // slices stand in the matrix's columns
+  bool columns;  // slices are in the matrix's columns
   T at(Index s, Index i) const { return columns ? data[i * ld + s] : data[s * ld + i]; }
   bool all_finite() const { return columns ? finite(data, ld, size, count) : finite(data, ld, count, size); }
 };

@@ -19,7 +19,7 @@ Shape batch_of(const Shape& s) { return Shape(s.begin(), s.end() - 2); }
 constexpr Index kAlone = Index{1} << 31;
 
 // Matrices that gemm can read, which takes any distance between rows that it is told: those of x, turned around if it
-// is their columns whose numbers stand one after the other, or else those of a packed copy.
+// is their columns whose numbers are one after the other, or else those of a packed copy.
 struct Matrices {
   Matrices(const Array& x, bool transposed) : array(x), turned(transposed) {
     const Index rows = x.dim(-2), columns = x.dim(-1);

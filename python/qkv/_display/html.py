@@ -36,7 +36,7 @@ def element(tag: str, *content: str | Element, **attributes: str) -> Element:
 
 
 def page_of(root: Element) -> str:
-    """Return an element as HTML; what stands in ``style`` and ``script`` is written as it is."""
+    """Return an element as HTML; what is in ``style`` and ``script`` is written as it is."""
     return tostring(root, encoding="unicode", method="html")
 
 

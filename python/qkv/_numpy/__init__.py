@@ -109,7 +109,7 @@ def refuse_list() -> None:
     """Refuse to give an array of a Tensor that records to a function of NumPy's that computes with it.
 
     `Tensor.__array__` asks where NumPy's own Python code wants the array: a Tensor alone is answered by
-    `array_function`, so it stands in a list or belongs to a function that does not dispatch.
+    `array_function`, so it is in a list or belongs to a function that does not dispatch.
     """
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and _is_numpy(frame.f_back.f_globals.get("__name__", "")):

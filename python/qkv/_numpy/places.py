@@ -1,4 +1,4 @@
-"""Where the numbers stand that an index of arrays selects: in memory for the result, not for what is indexed."""
+"""Where the numbers are that an index of arrays selects: in memory for the result, not for what is indexed."""
 
 from __future__ import annotations
 

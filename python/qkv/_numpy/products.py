@@ -224,7 +224,7 @@ def _unfolded(labels: Labels, hidden: int) -> Labels:
 
 
 def _plain_axes(x: _Operand, labels: Labels, sizes: dict[Any, int]) -> tuple[_Operand, Labels]:
-    """Take diagonals where a label stands twice, and leave out axes of size 1 that broadcast."""
+    """Take diagonals where a label occurs twice, and leave out axes of size 1 that broadcast."""
     for label in set(labels):
         while labels.count(label) > 1:
             i = labels.index(label)

@@ -15,7 +15,7 @@ _PLACES = "garden harbour library market museum office school station theatre vi
 _NUMBERS = "two three four five six seven eight nine ten eleven twelve twenty"
 NAMES, ADJECTIVES, PLACES, NUMBERS = (tuple(s.split()) for s in (_NAMES, _ADJECTIVES, _PLACES, _NUMBERS))
 
-# What a sentence is about. Countries, months and names stand in all kinds, so they do not give it away.
+# What a sentence is about. Countries, months and names are in all kinds, so they do not give it away.
 TOPICS = {
     "travel": (
         "{name} took the night train from {country} to {country}",

@@ -151,7 +151,7 @@ class Ring:
     def blocks(self, own: Block) -> Iterator[tuple[int, Block]]:
         """Return (owner, block) for each step; the next block arrives while the caller uses this one.
 
-        `own` is sent from where it stands; the others come into two rooms, in turn.
+        `own` is sent from its own memory; the others arrive in two buffers, in turn.
         """
         current, rooms = own, []
         for i, step in enumerate(self.steps):

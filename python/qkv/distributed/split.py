@@ -26,7 +26,7 @@ class Stretch(NamedTuple):
 def stretches(length: int, ranks: int, rank: int, causal: bool) -> list[Stretch]:
     """Return the stretches of a rank, in order: one, or two for a causal sequence.
 
-    A query of a causal sequence has the more keys the further back it stands. With 2 N stretches of equal length, those
+    A query of a causal sequence has the more keys the later it is. With 2 N stretches of equal length, those
     numbered r and 2 N - 1 - r have together as many as any other such pair.
     """
     parts = 2 * ranks if causal else ranks

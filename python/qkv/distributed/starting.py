@@ -19,7 +19,7 @@ VARIABLES = {
 
 
 def find_mpiexec(operation: str) -> str:
-    """Return the launcher of MPI: what the variable MPIEXEC names, or what stands beside Python or on the path.
+    """Return the launcher of MPI: what the variable MPIEXEC names, or what is beside Python or on the path.
 
     Raises
     ------

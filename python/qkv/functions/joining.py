@@ -47,7 +47,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
     ----------
     tensors : list or tuple of array_like or Tensor
     axis : int
-        Where the new axis stands in the result.
+        The place of the new axis in the result.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def masked_softmax(
     Returns
     -------
     ndarray or Tensor
-        In the shape of ``scores``; differentiable. What stands at an excluded place, NaN and infinity
+        In the shape of ``scores``; differentiable. What is at an excluded place, NaN and infinity
         included, has no influence. A row without allowed keys, or with ``-inf`` alone, becomes zeros and has
         a zero gradient.
 

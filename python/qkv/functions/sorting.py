@@ -25,7 +25,7 @@ def _numbers_of(operation: str, x: Any) -> Any:
 
 @explained
 def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
-    """Where the numbers of the sorted array stand; equal numbers keep their order.
+    """The places of the sorted numbers; equal numbers keep their order.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
 
 @explained
 def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
-    """The ``k`` largest numbers along an axis, the largest first, and where they stand.
+    """The ``k`` largest numbers along an axis, the largest first, and where they are.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ class Optimizer:
         return {"state": state, "param_groups": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the optimizer stood that gave `state_dict`.
+        """Continue from the state of the optimizer that returned `state_dict`.
 
         Its settings, ``lr`` among them, are taken over. PyTorch's dicts are legal too.
         """

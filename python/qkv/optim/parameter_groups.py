@@ -86,7 +86,7 @@ class ParameterGroup:
     """Parameters of an optimizer that are stepped by the same options, read and assigned by name as in a dict.
 
     ``group["params"]`` is the tuple of its Tensors; every other key is an option of the optimizer, such as ``"lr"`` or
-    ``"weight_decay"``, and what is assigned holds for the next step. Groups stand in ``optimizer.param_groups``.
+    ``"weight_decay"``, and what is assigned holds for the next step. Groups are in ``optimizer.param_groups``.
 
     Raises
     ------

@@ -75,7 +75,7 @@ class Schedule:
             group["lr"] = rate * share
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands: ``count``, ``base_lr``, the groups' ``shares`` of it and what a subclass counts.
+        """The state of the schedule: ``count``, ``base_lr``, the groups' ``shares`` of it and what a subclass counts.
 
         That are attributes of numbers, texts and lists that are no arguments of its constructor.
         """
@@ -85,7 +85,7 @@ class Schedule:
         return {**counted, "shares": list(self.shares)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the schedule stood that gave ``state_dict``."""
+        """Continue from the state of the schedule that returned ``state_dict``."""
         if not {"count", "base_lr"} <= set(state_dict):
             raise ValueError(
                 f"{type(self).__name__}.load_state_dict: state_dict must hold 'count' and 'base_lr'; "

@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
     dropout_p : float
         Probability with which `dropout_keep` was drawn.
     is_causal : bool, "upper_left" (as True) or "lower_right"
-        Key ``j <= p`` only, where query ``i`` stands at ``p = q_offset + i``.
+        Key ``j <= p`` only, where query ``i`` is at ``p = q_offset + i``.
     scale : float
         ``1/sqrt(D)`` unless given.
     enable_gqa : bool

@@ -1,4 +1,4 @@
-"""Losses; the classes stand on the last axis."""
+"""Losses; the classes are on the last axis."""
 
 from __future__ import annotations
 

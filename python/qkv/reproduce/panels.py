@@ -28,7 +28,7 @@ def heatmaps(
 ) -> list[Panel]:
     """Return panels of one matrix each: a grid (rows, columns, Lq, Lk), a row of matrices, or one matrix.
 
-    The labels of a grid stand below its last row and beside its first column; one `ylabel` of a row is that of its
+    The labels of a grid are below its last row and beside its first column; one `ylabel` of a row is that of its
     first panel. `also` may hold ``xticks``, ``yticks`` and ``aspect``.
     """
     given = [np.asarray(part) for part in matrices]

@@ -53,7 +53,7 @@ def on_ranks(name: str, program: str, ranks: int) -> Any:
     Returns
     -------
     object
-        What stands in the file.
+        What is in the file.
 
     Raises
     ------

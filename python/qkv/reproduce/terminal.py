@@ -74,7 +74,7 @@ def progress(notebooks: int, cells: int, stream: TextIO | None = None) -> Bar | 
 
 
 def tell(report: Report, page: str, *, verbose: bool = False) -> str:
-    """Return what stands on the terminal in the end: a line per document, the failures, the sum.
+    """Return what is on the terminal in the end: a line per document, the failures, the sum.
 
     `verbose` adds a line for each check.
     """

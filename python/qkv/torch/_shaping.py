@@ -1,4 +1,4 @@
-"""Where numbers stand: views of every kind, repeating.
+"""The places of numbers: views of every kind, repeating.
 
 reshape: The same numbers under another shape; a view where strides allow it, else a copy.
 flatten: Axes ``start_dim`` to ``end_dim`` as one.
@@ -6,7 +6,7 @@ permute: Axes in another order.
 t: A matrix transposed; Tensors with fewer axes as they are.
 squeeze: Without the axes of size 1, or without one if its size is 1.
 stride: Steps in memory from one number to the next along each axis.
-is_contiguous: Whether the numbers stand one after the other in memory.
+is_contiguous: Whether the numbers are one after the other in memory.
 contiguous: Itself, or a copy in memory of its own.
 view_as: The same numbers in the shape of another.
 transpose, swapaxes: Two axes exchanged.

@@ -60,7 +60,7 @@ class Monitor:
         return {BEST + name: entry for name, entry in (self._state or {}).items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None) -> None:
-        """Go on where a run stood; one that watched another metric or kept no parameters says nothing."""
+        """Continue from a run's state; that of another metric, or without parameters, is left out."""
         if facts is None:
             return
         if facts["metric"] != [self.name, self.mode]:

@@ -36,7 +36,7 @@ class Trainer:
     loss : callable
         ``loss(model, batch)`` gives a pair ``(total, count)``, a loss summed over ``count`` things, as
         :func:`token_loss` does; or one Tensor, the mean of the batch, which is the same with count 1. After these may
-        stand a dict of numbers, ``(loss, dict)`` or ``(total, count, dict)``, for ``history.metric(name)``.
+        be a dict of numbers, ``(loss, dict)`` or ``(total, count, dict)``, for ``history.metric(name)``.
     schedule : qkv.optim.Schedule, optional
         Of this optimizer; moved on after each update, :class:`qkv.optim.ReduceLROnPlateau` after each evaluation.
     max_grad_norm : float, optional
@@ -197,7 +197,7 @@ class Trainer:
         epochs, steps : int, optional
             At least one of them; the first that is reached ends the training.
         resume : bool
-            Go on where the checkpoint stands if there is one; its numbers replace those of model and optimizer. False
+            Continue from the checkpoint if there is one; its numbers replace those of model and optimizer. False
             starts anew and will replace it.
         progress : bool, optional
             Show tqdm's bar. None: on a terminal and in a notebook, if tqdm is installed.

@@ -157,7 +157,7 @@ class DerivativeBuilder {
     if (x && y) return constant(*x * *y);
     if (x) return multiply(b, a);
     if (y && *y == 1) return a;
-    for (const bool swapped : {false, true}) {  // constants stand outside of products
+    for (const bool swapped : {false, true}) {  // constants are outside of products
       const FormulaNode inner = graph_[swapped ? b : a];
       if (inner.op != FormulaOp::multiply || !number(inner.args[1])) continue;
       const int other = swapped ? a : b;

@@ -26,7 +26,7 @@ std::optional<FormulaOp> select_by(FormulaOp comparison) {
 }
 bool reads_rows(FormulaOp op) { return op == FormulaOp::rows || op == FormulaOp::scatter_rows; }
 
-// A node that is to stand in a tile at the end, or whose sum is to be added to the gradient of a leaf.
+// A node that is to be in a tile at the end, or whose sum is to be added to the gradient of a leaf.
 struct Target {
   int node, tile;
 };
@@ -65,14 +65,14 @@ class Compiler {
       code.push_back({.op = s.op, .a = table ? s.place : s.node, .b = table ? s.node : kNowhere, .leaf = s.leaf});
     }
     const auto sums_end = code.size();
-    // What is to stand in a tile is computed there if nothing reads what was there before.
+    // What is to be in a tile is computed there if nothing reads what was there before.
     std::vector<Target> copies;
     for (const Target& t : targets) {
       if (t.node == (t.tile == kTile ? in_tile_ : in_second_)) continue;
       if (!computed_in_place(code, t, targets)) copies.push_back(t);
       else place_[t.node] = t.tile;
     }
-    // The second tile first: it may get what stands in the first.
+    // The second tile first: it may get what is in the first.
     std::sort(copies.begin(), copies.end(), [](const Target& a, const Target& b) { return a.tile > b.tile; });
     for (const Target& t : copies) code.push_back({.op = FormulaOp::copy, .out = t.tile, .a = t.node});
     assign(code, sums_end);

@@ -63,7 +63,7 @@ Tensor in_chunks(const Tensor& x, const ChunkSizes& n, Index size) {
   return reshape(missing == 0 ? x : pad(x, before, behind, scalar_like(x, 0)), {n.M, n.N, n.C, size});
 }
 
-// (M, N, G C, D) of (B, Hkv G, T, D): the G heads that share a key stand below each other.
+// (M, N, G C, D) of (B, Hkv G, T, D): the G heads that share a key are below each other.
 Tensor queries_in_chunks(const Tensor& x, const ChunkSizes& n) {
   if (n.G == 1) return in_chunks(x, n, n.D);
   const Tensor heads = in_chunks(x, {n.M * n.G, n.N, n.C, 1, n.D, n.Dv}, n.D);

@@ -1,4 +1,4 @@
-"""What stands on the index: documents, their notebooks and experiments, what failed, and how it was made."""
+"""What is on the index: documents, their notebooks and experiments, what failed, and how it was made."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

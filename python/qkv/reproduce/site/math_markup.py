@@ -50,7 +50,7 @@ def _mend(element: Element) -> None:
 
 
 def _space_functions(row: Element) -> None:
-    """Put thin spaces between a function's name and what stands beside it without an operator: 2 sin x."""
+    """Put thin spaces between a function's name and what is beside it without an operator: 2 sin x."""
     children = list(row)
     result: list[Element] = []
     for place, child in enumerate(children):

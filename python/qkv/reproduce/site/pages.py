@@ -1,4 +1,4 @@
-"""What stands on the page of a notebook: prose, code and outputs in order, checks and figures side by side."""
+"""What is on the page of a notebook: prose, code and outputs in order, checks and figures side by side."""
 
 import functools
 import re
@@ -55,7 +55,7 @@ def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:
 
 
 def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    """Return a cell's outputs in order; figures and checks that follow each other stand in one group."""
+    """Return a cell's outputs in order; figures and checks that follow each other are in one group."""
     groups: list[dict[str, Any]] = []
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
@@ -111,7 +111,7 @@ def _short(number: float) -> str:
 
 
 def comparison(record: Mapping[str, Any]) -> list[str]:
-    """Say how a check compared, and with which result, in parts that stand on a line each or together."""
+    """Say how a check compared, and with which result, in parts that have a line each or one together."""
     difference = record.get("difference")
     if record["how"] == "tolerance" and difference:
         limits = [f"{_short(difference[kind])} {word}" for kind, word in _LIMITS if difference[kind]]

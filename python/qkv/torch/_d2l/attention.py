@@ -239,7 +239,7 @@ class ViT(Classifier):
         self.save_hyperparameters()
         self.patch_embedding = PatchEmbedding(img_size, patch_size, num_hiddens)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, num_hiddens))
-        steps = self.patch_embedding.num_patches + 1  # the token stands ahead of the patches
+        steps = self.patch_embedding.num_patches + 1  # the token is before the patches
         self.pos_embedding = nn.Parameter(torch.randn(1, steps, num_hiddens))
         self.dropout = nn.Dropout(emb_dropout)
         made = (num_hiddens, num_hiddens, mlp_num_hiddens, num_heads, blk_dropout, use_bias)

@@ -115,7 +115,7 @@ class ModuleList(_Numbered):
 
     def _lines(self) -> list[str]:
         lines, i = [], 0
-        for text, same in groupby(map(repr, self)):  # parts that print the same stand in one line
+        for text, same in groupby(map(repr, self)):  # parts that print the same are in one line
             count = len(list(same))
             place = f"({i})" if count == 1 else f"({i}-{i + count - 1})"
             lines.append(f"{place}: {text if count == 1 else f'{count} x {text}'}")

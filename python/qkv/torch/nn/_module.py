@@ -365,7 +365,7 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     # Text.
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of the text."""
+        """What is between the parentheses of the text."""
         given = inspect.signature(type(self)).parameters if self._shown else {}
         parts = []
         for word in self._shown.split():

@@ -98,7 +98,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the optimizer stood that gave `state_dict`."""
+        """Continue from the state of the optimizer that returned `state_dict`."""
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
             raise ValueError(
                 "load_state_dict: state_dict must be what state_dict() gave, with state and param_groups"

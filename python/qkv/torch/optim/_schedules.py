@@ -58,11 +58,11 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands."""
+        """The state of the schedule."""
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the schedule stood that gave `state_dict`."""
+        """Continue from the state of the schedule that returned `state_dict`."""
         self.__dict__.update(state_dict)
 
 
@@ -83,7 +83,7 @@ class LambdaLR(LRScheduler):
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands; functions are not stored."""
+        """The state of the schedule; functions are not stored."""
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
 
 
