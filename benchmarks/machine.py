@@ -108,7 +108,7 @@ def sgemm() -> Callable[[], Any]:
 def copy(nbytes: float, threads: int) -> Callable[[], Any]:
     """Return a copy that reads and writes so many bytes together, on as many threads.
 
-    `np.copyto` uses one thread and lets others run meanwhile, so each thread copies a share of its own.
+    `np.copyto` uses one thread and lets others run at the same time, so each thread copies a share of its own.
     """
     size = max(threads, int(nbytes) // 8)
     source, target = np.ones(size, np.float32), np.zeros(size, np.float32)

@@ -123,7 +123,7 @@ def opening(page: str) -> str:
             try:
                 tab.open(f"{address}/page.html")
                 tab.wait(lambda: tab.run(drawn))
-                for _ in range(2):  # its script may go on
+                for _ in range(2):  # its script may continue
                     tab.run("new Promise(done => setTimeout(() => requestAnimationFrame(done), 500))")
             except Exception as error:  # whatever ends a tab
                 return f"no ({type(error).__name__})"

@@ -1,4 +1,4 @@
-"""What is no plain array: lists of Tensors, masked arrays, data frames, and what plotting makes of Tensors."""
+"""Anything but plain arrays: lists of Tensors, masked arrays, data frames, and what plotting makes of Tensors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ try:
 except ImportError:
     einops = None
 else:
-    qkv.interop.register()  # for whoever imported qkv before
+    qkv.interop.register()  # for programs that imported qkv before
 
 RANDOM = np.random.default_rng(0)
 

@@ -24,6 +24,6 @@ def test_a_table_of_measures_is_sorted_by_a_heading(opened):
     tab.run(press_heading.format("entropy"))
     assert [row[:3] for row in tab.run(rows)] == ["1 1", "0 0", "1 0", "0 1", "1 2"]
     tab.run(press_heading.format("first"))
-    assert tab.run(rows)[0] == "1 2 3.000 0.125"  # what has no number is last
+    assert tab.run(rows)[0] == "1 2 3.000 0.125"  # a row without a number is last
     assert note(tab) == "5 heads, sorted by first"
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")

@@ -90,7 +90,7 @@ def test_an_optimizer_with_its_module(name, twin):
     for kept, p in zip(before, model.parameters(), strict=True):
         np.testing.assert_array_equal(kept, p.numpy())  # the first model has not moved
     for expected, actual in zip(train(model, optimizer), after, strict=True):
-        np.testing.assert_array_equal(actual, expected)  # both go on alike, to the bit
+        np.testing.assert_array_equal(actual, expected)  # both continue with the same bits
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

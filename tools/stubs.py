@@ -204,7 +204,7 @@ ARITHMETIC = re.compile(f"^__[ri]?({OPERATORS}|matmul)__$")
 
 
 def signatures(thing: Any) -> list[str]:
-    """Return `name(arguments) -> result` of each overload; nothing for what is no function of the extension."""
+    """Return `name(arguments) -> result` of each overload; nothing for anything but a function of the extension."""
     found: list[str] = importlib.import_module("qkv._core")._typed_signatures(thing)
     return found
 

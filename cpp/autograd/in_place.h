@@ -13,7 +13,7 @@ namespace qkv {
 // them. (t is an operand, too.)
 Tensor before_change(const Tensor& t, const Tensor& x);
 
-// What was computed, in t's shape and dtype, becomes t. Call where no computation goes on in other threads if the
+// What was computed, in t's shape and dtype, becomes t. Call where no computation runs in other threads if the
 // change is recorded (result.requires_grad()).
 void change(const char* operation, const Tensor& t, const Tensor& result);
 

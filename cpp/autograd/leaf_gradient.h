@@ -13,7 +13,7 @@ namespace qkv {
 struct TensorImpl;
 class Tensor;
 
-// One Tensor, from the first pass on until it is replaced: later passes add into its memory, so whoever holds it sees
+// One Tensor, from the first pass on until it is replaced: later passes add into its memory, so an owner of it sees
 // the sum. It may be changed in place, too. Several threads may add at once, while others read or replace it.
 class LeafGradient {
  public:

@@ -92,7 +92,7 @@ class Tensor {
 
   // Adds the gradients of this Tensor to the leaves that want them. `gradient` may be left out for one number. With
   // `finished` each leaf has its gradient as soon as nothing more can arrive there, and is then passed to it, while the
-  // pass goes on; without, all leaves get theirs at the end, or none if the pass fails.
+  // pass continues; without, all leaves get theirs at the end, or none if the pass fails.
   void backward(const Array& gradient = {}, bool retain_graph = false,
                 const std::function<void(const Tensor& leaf)>& finished = {}) const;
 

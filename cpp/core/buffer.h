@@ -12,7 +12,7 @@
 
 namespace qkv {
 
-// A block of memory with a version that rises with every change, so that whoever saved or packed the old content can
+// A block of memory with a version that rises with every change, so that code which saved or packed the old content can
 // tell. Changes by copy_, load_state_dict or an optimizer are told through raise_version; those made through a view
 // that was handed out (WritableView) are found by comparing content.
 class Buffer : NonCopyable {

@@ -35,7 +35,7 @@ class Mutex : NonCopyable {
 using Lock = std::lock_guard<Mutex>;
 
 // While one lives, a fork waits: for calls of a library that has locks of its own, which the child would find locked.
-// Many threads may have one at once. Whoever has one neither forks nor waits for a Mutex or for Python's lock.
+// Many threads may have one at once. A thread that has one neither forks nor waits for a Mutex or for Python's lock.
 class NoFork : NonCopyable {
  public:
   NoFork();
@@ -45,7 +45,7 @@ class NoFork : NonCopyable {
 // For a few instructions on an object at this address. Several objects may share one.
 Mutex& mutex_of(const void* object);
 
-// In the child of every fork, before it goes on.
+// In the child of every fork, before it continues.
 void at_fork_in_child(void (*function)());
 // How many forks led to this process.
 unsigned forks();

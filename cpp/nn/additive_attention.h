@@ -14,8 +14,8 @@ class AdditiveAttention : public Attention {
   Config config() const override;
   Tensor score(const Tensor& queries, const Tensor& keys) override;
   void prepare(const Tensor& queries, const Tensor& keys, const Tensor& values) override;
-  // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: whoever asks the same keys often projects them
-  // once. `weights` gets those of the call. Not for a subclass, which has its own way to the weights.
+  // The same for keys (B, Lk, num_hiddens) that W_k has been applied to: a caller that asks the same keys often
+  // projects them once. `weights` gets those of the call. Not for a subclass, which has its own way to the weights.
   Tensor attend_projected(const Tensor& queries, const Tensor& keys, const Tensor& values, const MaskSpec& mask_spec,
                           Array* weights);
 

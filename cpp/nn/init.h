@@ -8,8 +8,8 @@
 namespace qkv::nn {
 
 // Draws with these go to the default generator unless another is given. While a SkipInit lives on this thread, nothing
-// is drawn and parameters hold whatever their memory held, which is not even touched: whoever makes a copy of a module
-// or loads one fills them anyway.
+// is drawn and parameters hold what their memory held, which is not even touched: a copy of a module, or a
+// module that is loaded, is filled anyway.
 class SkipInit : NonCopyable {
  public:
   SkipInit() : before_(active_) { active_ = true; }

@@ -53,7 +53,7 @@ void KVCache::check(const Tensor& keys, const Tensor& values) const {
                ", values ", values.shape());
 }
 
-// Memory for `rows` tokens in all. Old memory is left to whoever still looks at it.
+// Memory for `rows` tokens in all. Old memory is left to those that still read it.
 void KVCache::make_room(Index rows) {
   if (rows <= keys_.dim(1)) return;
   const Index room = capacity_ ? *capacity_ : std::max<Index>(rows, 2 * keys_.dim(1));

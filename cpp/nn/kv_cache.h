@@ -15,7 +15,7 @@ namespace qkv::nn {
 
 class KVCache : public std::enable_shared_from_this<KVCache> {
  public:
-  // Whoever reads or changes the cache in several steps; another thread that wants to at the same time gets an error.
+  // One that reads or changes the cache in several steps; another thread that wants to at the same time gets an error.
   class Use : NonCopyable {
    public:
     explicit Use(KVCache& cache);

@@ -51,7 +51,7 @@ struct StepGroup {
 // between two steps.
 std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGroup>>& groups);
 
-// All of them, one call after the other. The memory of a parameter changes in place, so that whoever shares it sees the
+// All of them, one call after the other. The memory of a parameter changes in place, so that all that share it see the
 // change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
 void take_steps(const std::vector<ParameterStep>& steps);
 

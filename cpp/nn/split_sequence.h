@@ -5,7 +5,7 @@
 
 namespace qkv::nn {
 
-// Whoever knows the other processes implements it.
+// Code that knows the other processes implements it.
 class SplitSequence {
  public:
   virtual ~SplitSequence() = default;

@@ -1,4 +1,4 @@
-// Tables of positions, in float64: whoever uses one rounds it once to the dtype it computes in.
+// Tables of positions, in float64: a caller rounds it once to the dtype it computes in.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 """Files that are replaced whole or not at all, by any number of processes at once.
 
 Everything is written to a temporary file of its own in the folder of the target, forced to the disk, and then takes the
-target's name in one step. Whoever kills the process at whatever moment leaves the old file or the new one. A temporary
+target's name in one step. A process that is killed at any moment leaves the old file or the new one. A temporary
 file is locked while its writer lives: one without a lock was left by a process that was killed, and the next
 writer of the same target removes it.
 """

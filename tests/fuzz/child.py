@@ -1,4 +1,4 @@
-"""The process that runs statements: it may die of one, and whoever started it then knows of which.
+"""The process that runs statements: it may die of one, and the process that started it then knows of which.
 
 Reads statements, one a line in JSON; answers each with a line in JSON: null, or what is wrong with the answer.
 """

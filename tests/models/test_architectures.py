@@ -243,7 +243,7 @@ def test_images_have_sizes(name):
 
 
 # Entries of transformers' configurations that change nothing of what is computed here: first values, dropout that a
-# table has under another name, ids of special tokens (generation heeds them), losses, what other libraries are told.
+# table has under another name, ids of special tokens (generation reads them), losses, what other libraries are told.
 WITHOUT_EFFECT = {
     "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "decoder_start_token_id",
     "forced_eos_token_id", "initializer_range", "initializer_factor", "initializer_cutoff_factor", "init_std",

@@ -88,7 +88,7 @@ def test_a_job_that_is_killed_again_and_again(model, texts, expected, tmp_path, 
     def done():
         try:
             return sum(path.read_bytes().count(b"\n") for path in tmp_path.glob(".out.*.embed/*.index"))
-        except FileNotFoundError:  # the job finished meanwhile
+        except FileNotFoundError:  # the job finished in between
             return LINES
 
     while not output.exists():

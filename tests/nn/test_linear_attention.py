@@ -1,4 +1,4 @@
-"""`nn.LinearAttention`: what it computes, trains, saves, and how it goes on from a state."""
+"""`nn.LinearAttention`: what it computes, trains, saves, and how it continues from a state."""
 
 import numpy as np
 import pytest

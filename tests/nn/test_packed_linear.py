@@ -52,7 +52,7 @@ def test_values(rows, inputs, outputs, bias, dtype):
 
 
 # Every number of rows in a tile and of columns in a panel, and depths that end inside a stretch and a part; x and its
-# transpose, which the gradient of the weight reads. A store that goes too far spoils the next row.
+# transpose, which the gradient of the weight reads. A store that goes too far overwrites the next row.
 EVERY_REST = """
 import numpy as np
 import qkv

@@ -1,4 +1,4 @@
-"""Random programs do in `qkv.torch`, and in the core where it is spelt alike, what they do in PyTorch."""
+"""Random programs do in `qkv.torch`, and in the core where the spelling is the same, what they do in PyTorch."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_sizes_of_layers(name):
 
 
 def test_the_core_checks_a_layer_itself():
-    """Of memory that is not its own no operation reads, whoever calls it."""
+    """No operation reads memory that is not its own, in any call."""
     right = {
         "x": (5, 2, 3),
         "state": (5, 7),

@@ -63,7 +63,7 @@ def test_steps(name, optimizer):
 @pytest.mark.parametrize("order", ["optimizer first", "schedule first"])
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_what_resumes(name, order):
-    """A new optimizer and schedule with the states of old ones go on as these."""
+    """A new optimizer and schedule with the states of old ones continue as these."""
     ends = []
     for m in (qkv.torch, torch):
         o, schedule, parameters = build(m, name, "SGD")

@@ -80,7 +80,7 @@ def test_a_state_is_the_same_module(name, source, target):
 
 
 def test_states_of_optimizers():
-    """After some steps a run goes on in the other library as it would have here."""
+    """After some steps a run continues in the other library as it would have here."""
     for kind in ("Adam", "AdamW", "SGD"):
         ends = []
         for path in [(qkv.torch, qkv.torch), (qkv.torch, torch), (torch, qkv.torch), (torch, torch)]:

@@ -1,4 +1,4 @@
-"""Kills a job on several ranks again and again, and lets it go on on another number of ranks each time.
+"""Kills a job on several ranks again and again, and lets it continue on another number of ranks each time.
 
     cd tests && python -m ranks.kills --kills 30 --seed 1
 

@@ -1,4 +1,4 @@
-"""Jobs that are killed at random moments and go on on other numbers of ranks give what undisturbed ones give.
+"""Jobs that are killed at random moments and continue on other numbers of ranks give what undisturbed ones give.
 
 `python -m ranks.kills` makes as many kills as wanted.
 """

@@ -57,7 +57,7 @@ template <class T> struct Fetch {
   }
 };
 
-// How a sum meets what is in y: it replaces it, goes on from it, or is added to it in the end.
+// How a sum meets what is in y: it replaces it, continues it, or is added to it in the end.
 enum class Sum { fresh, continued, added };
 
 // y (R, V vectors) = x (R, depth) @ panel; `columns` of y exist.

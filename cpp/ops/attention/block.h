@@ -1,5 +1,5 @@
-// Attention of some queries to some of their keys, without a history: what is left to do for whoever has the other keys
-// elsewhere is to merge results by their statistics.
+// Attention of some queries to some of their keys, without a history: what is left to do for those that have the other
+// keys elsewhere is to merge results by their statistics.
 #pragma once
 
 #include "ops/attention/attention.h"

@@ -65,7 +65,7 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
               right.array.first_as<T>() + offset_of(i, batch, sb), right.ld, right.turned, false, m, n, k);
     };
     const auto multiply = [&](auto... args) { gradient ? gradient_gemm<T>(*gradient, args...) : gemm<T>(args...); };
-    // Products that take some 10 ms and more are cut, each by itself, for the pool and for whoever interrupts.
+    // Products that take some 10 ms and more are cut, each by itself, for the pool and for interrupts.
     if (count == 1 || m * n * k >= kAlone) {
       for (Index i = 0; i < count; ++i) one(i, multiply);
       return;

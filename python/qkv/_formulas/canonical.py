@@ -161,7 +161,7 @@ def _integers(graph: Graph, op: str, args: list[Node]) -> Node:
     if op in ("minimum", "maximum") and a is b:
         return a
     if op in COMPARISONS:
-        # Of the difference, so that q >= k is the diagonal's however it is spelt.
+        # Of the difference, so that q >= k is the diagonal's in every spelling.
         difference = graph.linear((1, a), (-1, b))
         if difference.level < max(a.level, b.level) or difference.level == DIAGONAL:
             a, b = difference, graph.const(0)

@@ -21,7 +21,7 @@ class Mask(NamedTuple):
 
 
 def split(graph: Graph, mask: Node) -> Mask:
-    """Return a mask as window, lengths and what is left, however it is spelt: by the values of its parts."""
+    """Return a mask as window, lengths and what is left, in every spelling: by the values of its parts."""
     left, right, lengths, rest = -1, -1, None, None
     for part in _parts(mask):
         if part.op == "const" and part.attr:

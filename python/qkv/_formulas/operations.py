@@ -26,7 +26,7 @@ COMPARISONS = _of(table.TRUTH)
 LOGICAL = _of(table.BITS) | {"invert"}
 SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
 
-# What is no row, with its other names by NumPy, PyTorch and Python.
+# Names without a row, with their other names by NumPy, PyTorch and Python.
 _OTHERS = {
     "invert": "bitwise_not bitwise_invert",
     "left_shift": "lshift bitwise_left_shift",

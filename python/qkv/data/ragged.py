@@ -24,7 +24,7 @@ def is_number(x: Any) -> bool:
 
 
 def check_filling(operation: str, pad_id: Any) -> None:
-    """Refuse what is no number to fill sequences up with."""
+    """Refuse anything but a number to fill sequences up with."""
     if not is_number(pad_id):
         raise TypeError(f"{operation}: pad_id must be a number; got {shown(pad_id)}")
 

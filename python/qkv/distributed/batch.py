@@ -113,7 +113,7 @@ def take(
 ) -> Any:
     """Return the items ``begin .. end - 1`` of a batch in its own form.
 
-    What has no item per row stays whole, and so do the arrays with the numbers `whole`; `places` counts them.
+    Arrays without an item per row stay whole, and so do the arrays with the numbers `whole`; `places` counts them.
     """
     places = itertools.count() if places is None else places
     if _is_array(batch) or _is_row_list(batch):

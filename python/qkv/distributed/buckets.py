@@ -132,7 +132,7 @@ class Buckets:
                 self._buckets[self._next].start(self.comm)
                 self._next += 1
             for bucket in self._buckets[: self._next]:
-                bucket.request.Test()  # most libraries go on with a sum only when they are called
+                bucket.request.Test()  # most libraries continue a sum only when they are called
 
     def end(self, divisor: float) -> None:
         """Wait until every parameter has the sum over all ranks, divided."""

@@ -46,7 +46,7 @@ class Ranks:
     """The ranks of a communicator, for messages that nobody else receives.
 
     What all of them do begins with a record of what each of them is about to do, so that ranks which do different
-    things hear of it instead of waiting. Whoever waits is watched (:mod:`waiting`).
+    things hear of it instead of waiting. A rank that waits is watched (:mod:`waiting`).
     """
 
     def __init__(self, comm: Any, operation: str) -> None:

@@ -58,7 +58,7 @@ def linear_attention(
     -------
     output : ndarray or Tensor, (B, H, T, Dv)
     state : ndarray or Tensor, (B, Hkv, D, Dv)
-        With `return_state`: goes on from here with the next steps.
+        With `return_state`: continues from here with the next steps.
 
     Raises
     ------

@@ -43,7 +43,7 @@ async def kernel(notebook: Any, folder: Path, *, threads: int, timeout: float) -
         shutdown_kernel="immediate",
         resources={"metadata": {"path": str(folder)}},
     )
-    # Not nbclient's own context: it sets signal handlers of its own, which would end the kernel and go on.
+    # Not nbclient's own context: it sets signal handlers of its own, which would end the kernel and continue.
     try:
         await client.async_start_new_kernel(env=_environment(threads))
         await client.async_start_new_kernel_client()

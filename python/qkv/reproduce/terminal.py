@@ -23,7 +23,7 @@ class Bar:
         self._bar.set_description(f"0 of {counted(notebooks, 'notebook')}")
 
     def cell_done(self) -> None:
-        """Go on by one cell."""
+        """Move on by one cell."""
         self._bar.update()
 
     def notebook_done(self, result: Result) -> None:
@@ -64,7 +64,7 @@ class Log:
 
 
 def writing(notebooks: int) -> None:
-    """Say what goes on after the last cell."""
+    """Say what still runs after the last cell."""
     print(f"writing the pages of {counted(notebooks, 'notebook')}", file=sys.stderr, flush=True)
 
 

@@ -70,7 +70,7 @@ def shown(array: np.ndarray, number: Callable[[Any], str] | None = None) -> dict
 
 
 def grid(rows: list[list[str]], *, cut: bool = False) -> str:
-    """Print rows of numbers in columns, with dots at the ends if they go on."""
+    """Print rows of numbers in columns, with dots at the ends if there are more."""
     size = max(len(cell) for row in rows for cell in row)
     lines = ("  ".join(cell.rjust(size) for cell in row) for row in rows)
     return "\n".join(line + ("  …" if cut else "") for line in lines)

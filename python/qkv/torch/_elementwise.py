@@ -13,7 +13,7 @@ floor_divide: ``input // other``, rounded down; backward through it is refused.
 bitwise_and, bitwise_or, bitwise_xor: Of booleans, or bit by bit of integers.
 eq, ne, lt, le, gt, ge: Element by element, to booleans.
 logical_not: True where the number is 0.
-bitwise_not: Booleans turned round; of integers ``-x - 1``.
+bitwise_not: Booleans negated; of integers ``-x - 1``.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def check_functions(loss: Any, evaluate: Any, stop_when: Any, evaluate_every: An
 
 
 def check_count(name: str, value: int | None) -> None:
-    """Refuse what is no count."""
+    """Refuse anything but a count."""
     if value is not None:
         count_of("Trainer", name, value, 1)
 

@@ -37,7 +37,7 @@ def save_arrays(
     """Write arrays and JSON facts to one file, atomically.
 
     Everything goes to a temporary file in the same folder first, is forced to the disk, and then takes the name
-    ``path`` in one step: whoever kills the process at whatever moment finds the old file or the new one under ``path``,
+    ``path`` in one step: a process that is killed at any moment leaves the old file or the new one under ``path``,
     never a part. Several processes may write to one ``path``; the last one wins.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any
 
 ENDING = ("SIGINT", "SIGTERM")  # write the checkpoint and end the training
 LAST = 20.0  # seconds after SIGTERM in which the update has to end
-SAVING = ("SIGUSR1",)  # write the checkpoint and go on; Windows has no such signal
+SAVING = ("SIGUSR1",)  # write the checkpoint and continue; Windows has no such signal
 
 
 class InterruptAfterUpdate:

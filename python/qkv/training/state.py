@@ -1,4 +1,4 @@
-"""Everything that decides how a training goes on, as arrays and facts for a checkpoint."""
+"""Everything that decides how a training continues, as arrays and facts for a checkpoint."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def collect(
 
 
 def _names(model: Any, optimizer: Any) -> list[list[str | None]]:
-    """Return the name in the model of each parameter of each group, None for what is none of the model's."""
+    """Return the name in the model of each parameter of each group, None for a parameter that is not the model's."""
     named = list(model.named_parameters())
     name_of = {id(parameter): name for name, parameter in named}
     return [[name_of.get(id(p)) for p in group["params"]] for group in optimizer.param_groups]

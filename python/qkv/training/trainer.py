@@ -51,7 +51,7 @@ class Trainer:
         numbers those of rank 0 count.
     evaluate_every : int, optional
     stop_when : callable, optional
-        ``stop_when(metrics)`` is asked after each evaluation; True ends the training. Where a run goes on from a
+        ``stop_when(metrics)`` is asked after each evaluation; True ends the training. Where a run continues from a
         checkpoint, it is asked about the evaluations before once more, so that what it counts is what it was. Of
         several ranks it is rank 0 that asks.
     patience : int, optional
@@ -63,7 +63,7 @@ class Trainer:
     restore_best : bool
         Set the model to the parameters of the best evaluation when the training ends; a checkpoint has them, too.
     checkpoint : path, optional
-        File that holds everything needed to go on: parameters, optimizer, schedule, patience, the common random
+        File that holds everything needed to continue: parameters, optimizer, schedule, patience, the common random
         generator, the place in the data, the history. It is written every ``checkpoint_every`` updates, or at the end
         of each epoch, and when the training ends or is interrupted.
     checkpoint_every : int, optional
@@ -89,7 +89,7 @@ class Trainer:
     epoch, position : int
         The epoch that runs and the number of its batches that were used.
     interrupted : bool
-        Whether Ctrl-C or SIGTERM ended the last :meth:`fit`; SIGUSR1 writes the checkpoint, and it goes on.
+        Whether Ctrl-C or SIGTERM ended the last :meth:`fit`; SIGUSR1 writes the checkpoint, and it continues.
 
     Raises
     ------
@@ -337,7 +337,7 @@ class Trainer:
         self._team.from_main(lambda: [self._ask(entry) for entry in self.history.evaluations[self._asked :]])
 
     def _run(self) -> dict[str, Any]:
-        """Return what must be equal where a run goes on."""
+        """Return what must be equal where a run continues."""
         return {
             "model": type(self.model).__name__,
             "optimizer": type(self.optimizer).__name__,

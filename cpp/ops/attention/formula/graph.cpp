@@ -226,7 +226,7 @@ class DerivativeBuilder {
         return {negative(multiply(g, node(FormulaOp::sin, a))), -1, -1};
       case FormulaOp::select:
         return {-1, where(a, g, constant(0)), where(a, constant(0), g)};
-      default:  // floor, floor_divide, and what is no floating number
+      default:  // floor, floor_divide, and anything but floating numbers
         return {-1, -1, -1};
     }
   }

@@ -1,5 +1,5 @@
 // Linear attention, chunk by chunk: what happens within a chunk is products of matrices for all chunks at once; from
-// chunk to chunk only the state goes on.
+// chunk to chunk only the state is passed on.
 #include "ops/attention/linear/linear_attention.h"
 
 #include <cmath>

@@ -230,7 +230,7 @@ class Tokenizer:
         [None, 0, 1, None]
         """
         _check_text("words", text)
-        self.encode(text)  # refuses what has no number
+        self.encode(text)  # refuses tokens without a number
         with errors_as("words: the tokenizer must cut every text"):
             return list(self.tokenizer.encode(text).word_ids)
 

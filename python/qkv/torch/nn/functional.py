@@ -175,7 +175,7 @@ def rms_norm(input, normalized_shape: Sequence[int], weight=None, eps: float | N
 
 
 def _check_probability(p: float) -> None:
-    """Refuse what is no probability."""
+    """Refuse anything but a probability."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
