@@ -56,7 +56,7 @@ def peer(name: str) -> Any:
             _modules[name] = None
         set_threads(_threads)  # the newcomer too
     if name == "JAX" and _threads != cores():
-        return None  # its pool has as many threads as there are cores, whatever one asks for
+        return None  # its pool has as many threads as there are cores, not as many as one asks for
     return _modules[name]
 
 

@@ -125,7 +125,7 @@ def opening(page: str) -> str:
                 tab.wait(lambda: tab.run(drawn))
                 for _ in range(2):  # its script may continue
                     tab.run("new Promise(done => setTimeout(() => requestAnimationFrame(done), 500))")
-            except Exception as error:  # whatever ends a tab
+            except Exception as error:  # anything that ends a tab
                 return f"no ({type(error).__name__})"
             return f"{time.perf_counter() - start - 1:.1f} s"
 

@@ -24,7 +24,7 @@ BERT = models.BertConfig(
 
 
 def values(result: Any) -> list[np.ndarray]:
-    """The numbers of a result, of whatever nest of tuples and lists it is."""
+    """The numbers of a result, of any nest of tuples and lists."""
     if isinstance(result, (tuple, list)):
         return [array for part in result for array in values(part)]
     return [] if result is None else [np.array(result)]

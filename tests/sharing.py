@@ -101,7 +101,7 @@ OTHER: list[Callable[[dict[str, Any]], tuple[Any, ...]]] = [
 
 
 def calls(make: Make, *, method: bool = False) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Lists of arguments, each with a name, made anew for each call."""
+    """Lists of arguments, each with a name, made for each call."""
     for shape in SHAPES:
         for i, rest in enumerate(REST):
             o = operands(make, shape)

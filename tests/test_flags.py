@@ -37,7 +37,7 @@ FLAGS = [pytest.param(function, name, id=path) for path, function, name in flags
 
 @sweep("function, name", FLAGS)
 def test_a_word_is_no_flag(function, name):
-    """It counts as True, whatever it says."""
+    """It counts as True with any value."""
     for value, kind in (("no", "str"), ([False], "list"), (np.zeros(2, bool), "ndarray")):
         with pytest.raises(TypeError, match=rf"^[\w.]+: {name} must be True or False; got {kind}$"):
             function(**{name: value})

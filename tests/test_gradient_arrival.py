@@ -66,7 +66,7 @@ ARGUMENTS = {
     "set_batch_invariant": {"on": False},
     "set_num_threads": {"n": 1},
     "sinusoidal_positions": dict(max_len=3, dim=4),
-    "tensor": None,  # makes a Tensor anew, of numbers
+    "tensor": None,  # makes a new Tensor, of numbers
     "uniform": dict(low=0.0, high=1.0, size=3),
     "maximum": dict(a=X, b=X),
     "minimum": dict(a=X, b=X),

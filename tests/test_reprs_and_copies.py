@@ -1,4 +1,4 @@
-"""Whatever the public classes make can be printed, pickled and copied."""
+"""What the public classes make can be printed, pickled and copied."""
 
 from __future__ import annotations
 

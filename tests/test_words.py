@@ -92,11 +92,13 @@ PROSE_INSTEAD = {
     r"\bbehind\b": "after",
     r"(?<!-)\b(stands?|stood|standing)(?! (in )?for\b| out\b)\b(?!-)": "is, are",
     r"\bwhoever\b": "the process, the caller, anyone who",
+    r"\bwhatever\b": "any, even if, regardless of",
     r"\bgo(es)? on\b": "continue, run",
     r"\bwhat (is|are|has) no\b": "anything but, or those without",
     r"\bforetold\b|\bspoils?\b|\bheeds?\b|\bthereby\b|\bturned round\b": "a plain verb",
     r"\bdrive each other out\b|\bfor want of\b": "a plain phrase",
     r"\bmeanwhile\b": "at the same time, since",
+    r"\banew\b": "again",
     r"\bspelt\b": "spelled, written",
 }
 # Files whose prose uses a word in a meaning of its own.

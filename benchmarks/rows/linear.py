@@ -1,4 +1,4 @@
-"""A layer of few rows: a bare product packs the weight anew at each call, a layer keeps it packed."""
+"""A layer of few rows: a bare product packs the weight again at each call, a layer keeps it packed."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Backward {
       std::size_t begin, end;  // of its inputs' nodes
     };
     std::vector<Found> found;
-    std::vector<std::shared_ptr<Node>> ahead;  // alive, whatever another pass frees
+    std::vector<std::shared_ptr<Node>> ahead;  // alive, even if another pass frees it
     const auto come_to = [&](const Node& node) {
       const auto [entry, first] = needed_.try_emplace(&node, false);
       if (!first) return;

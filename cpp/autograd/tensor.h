@@ -340,7 +340,7 @@ Tensor record_fused(Array output, const Tensors& inputs, PullBack pull_back, Der
                          inputs, std::move(first_back), std::move(first_derived)));
 }
 
-// For a derivation: records the outputs anew as `compose` makes them of the inputs, and differentiates that.
+// For a derivation: records the outputs again as `compose` makes them of the inputs, and differentiates that.
 void derive_composed(std::span<const Tensor> dys, TensorGradients& dx,
                      const std::function<Tensors(const Tensors& inputs)>& compose);
 

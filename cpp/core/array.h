@@ -1,7 +1,7 @@
 // Array: numbers with a shape. Copying an Array shares its memory.
 //
 // Most are packed: row-major, one number after the other. A view of another's memory may be strided instead: then
-// data(), raw() and whatever copies bytes throw, so that code which does not ask for packed numbers
+// data(), raw() and all that copies bytes throw, so that code which does not ask for packed numbers
 // (autograd/strided.h) cannot read others. Axes of size 1 do not count, and an Array without numbers is packed.
 #pragma once
 
@@ -55,7 +55,7 @@ class Array {
   Strides strides() const { return is_packed() ? row_major(shape_) : *strides_; }
   // A part of the same memory; its offset counts from first().
   Array view(const Region& region) const;
-  // The same numbers of the same memory, whatever may change there.
+  // The same numbers of the same memory, which may change.
   bool is(const Array& other) const {
     return data_ == other.data_ && buffer_ == other.buffer_ && key_ == other.key_ && shape_ == other.shape_ &&
            (is_packed() || *strides_ == *other.strides_);

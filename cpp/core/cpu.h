@@ -13,7 +13,7 @@ const char* name(Isa isa);
 Isa chosen_isa();
 // Whether the CPU multiplies bfloat16 numbers itself (AVX512-BF16).
 bool has_bfloat16_products();
-// What this CPU could do, whatever QKV_ISA says.
+// What this CPU could do, without regard to QKV_ISA.
 Isa best_isa();
 // How many CPUs this thread may use.
 int allowed_cpus();

@@ -41,7 +41,7 @@ class Generator : NonCopyable {
   // A permutation of 0 .. n - 1; n - 1 words, from n = 214748364 on 2 n words.
   void randperm(std::int64_t* out, Index n);
 
-  // 1 with probability p, else 0; two words each, whatever T (float, double or bool) is.
+  // 1 with probability p, else 0; two words each, for any T (float, double or bool).
   template <class T> void bernoulli(T* out, Index n, double p);
   // The same for a piece of a longer array, whose elements before and after it are passed over.
   template <class T> void bernoulli_piece(T* out, Index n, double p, Index before, Index behind);

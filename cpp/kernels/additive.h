@@ -2,7 +2,7 @@
 //
 // tanh(q + k) = 1 - 2 / (1 + E) with E = exp(2 q) exp(2 k): the exponentials are taken once per row and a pair costs
 // one multiply-add, and one division for every four numbers, since four fractions are brought to a common denominator.
-// Error of a tanh: some 2 ULP of 1, whatever its size (the scores are sums of many).
+// Error of a tanh: some 2 ULP of 1, at any size (the scores are sums of many).
 #pragma once
 
 #include "core/index.h"

@@ -9,7 +9,7 @@ namespace qkv::kernels {
 
 // floor_divide and remainder are NumPy's: the quotient is rounded down, so the remainder has the sign of b; that of
 // fmod is rounded towards 0, so it has the sign of a. The last two are multiply and divide for a gradient a: where it
-// is 0 the result is 0, whatever b holds.
+// is 0 the result is 0, even if b holds NaN.
 enum class Binary {
   add,
   subtract,

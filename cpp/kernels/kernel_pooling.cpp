@@ -136,7 +136,7 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
 
 // The sum of f(j, at) over n numbers, in blocks that are added in double.
 template <class T, class F> double sum_blocks(Index n, F f) {
-  constexpr Index kSum = 1024 * kLanes<T>;  // so that as many are added in each lane, whatever its width
+  constexpr Index kSum = 1024 * kLanes<T>;  // so that as many are added in each lane, for any width
   double total = 0;
   for (Index begin = 0; begin < n; begin += kSum)
     total += static_cast<double>(

@@ -1,5 +1,5 @@
 // Nadaraya-Watson pooling, one query at a time. Keys and values lie with one feature a row, kt (features, ld) and
-// vt (features, ld), so that a vector holds neighbouring keys whatever the number of features is. Distances are in
+// vt (features, ld), so that a vector holds neighbouring keys for any number of features. Distances are in
 // double throughout: a far query differs from its keys in the last digits only.
 #pragma once
 

@@ -9,7 +9,7 @@ template <class T> struct Softmax {
   // y = softmax(scale * x) for each of the rows; y, x: (rows, n) with rows `step` apart, y may be x. scale > 0. A row
   // of -inf becomes NaN, or zeros if empty_is_zero. Returns true if NaN came out anywhere.
   bool (*forward)(T* y, const T* x, T scale, bool empty_is_zero, Index rows, Index n, Index step);
-  // dx = scale * y * (dy - sum(y * dy)). With skip_zeros an entry of weight 0 gets nothing whatever its dy is.
+  // dx = scale * y * (dy - sum(y * dy)). With skip_zeros an entry of weight 0 gets nothing, even if its dy is NaN.
   void (*backward)(T* dx, const T* dy, const T* y, T scale, bool skip_zeros, Index rows, Index n);
 
   // y = scale * x - logsumexp(scale * x); y may be x.

@@ -40,7 +40,7 @@ class AttentionRecord {
   static std::shared_ptr<const Kept> always_of(const Array& query, const Array& key, ops::Heads heads,
                                                ops::AttentionOptions options, Axes axes);
 
-  // While one lives: what this thread keeps in a record, whatever other threads keep there.
+  // While one lives: what this thread keeps in a record, apart from what other threads keep there.
   class Capture : NonCopyable {
    public:
     explicit Capture(const AttentionRecord* record) : record_(record), outer_(std::exchange(innermost_, this)) {}

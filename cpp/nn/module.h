@@ -39,7 +39,7 @@ template <class T> Value value_of(const std::optional<T>& value) { return value 
 template <class Options, class T>
 concept FieldsOf = std::same_as<std::remove_const_t<Options>, T>;
 
-// While one lives, no module is in training mode on this thread, whatever is set. Other threads do not notice.
+// While one lives, no module is in training mode on this thread, even if set. Other threads do not notice.
 class Evaluating : NonCopyable {
  public:
   Evaluating() : before_(std::exchange(active_, true)) {}
@@ -72,7 +72,7 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
   };
   using Entries = std::vector<Entry>;
   const Entries& entries() const { return *entries_; }
-  // The entries as they are now, whatever is registered or removed while they are in use, by other threads too.
+  // The entries as they are now, even if some are registered or removed while they are in use, by other threads too.
   std::shared_ptr<const Entries> snapshot() const {
     const Lock lock(mutex_of(this));
     return entries_;
@@ -137,7 +137,7 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
   virtual void torch_names(NamedTensors& state, const std::string& prefix) const;  // the way back
   // Called when a parameter or the dtype may have changed.
   virtual void changed() {}
-  // Called by whatever needs the parameters: throws if they do not exist yet.
+  // Called by all that need the parameters: throws if they do not exist yet.
   virtual void require_parameters() const {}
 
  private:

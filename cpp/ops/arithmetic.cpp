@@ -68,7 +68,7 @@ Array sum_to(const Array& x, const Shape& shape) {
 
 namespace {
 
-// A product of gradients, 0 where either is, whatever the other one is.
+// A product of gradients, 0 where either is, even if the other one is NaN.
 Tensor of_both(const Tensor& dy, const Tensor& d) {
   const Tensor zero = scalar_like(d, 0);
   return where(compare(Compare::equal, d, zero), zero, times(dy, d));

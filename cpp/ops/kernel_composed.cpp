@@ -3,7 +3,7 @@
 namespace qkv::ops {
 namespace {
 
-// Differences (B, Lq, Lk, D); 0 where not allowed, whatever is there.
+// Differences (B, Lq, Lk, D); 0 where not allowed, even if NaN is there.
 Tensor differences(const Tensor& queries, const Tensor& keys, const Tensor& allowed) {
   const Index B = queries.dim(0), Lq = queries.dim(1), Lk = keys.dim(1), D = queries.dim(2);
   const Tensor difference = subtract(reshape(queries, {B, Lq, 1, D}), reshape(keys, {B, 1, Lk, D}));

@@ -22,7 +22,7 @@ AttentionOutputs kernel_attention(const Tensor& queries, const Tensor& keys, con
                                   const Tensor& bandwidth, const Array& valid_lens, bool with_weights);
 
 // The parts, for kernels of the caller's own. u (..., Lq, Lk) = distance / bandwidth, with gradient 0 at distance 0;
-// where a key is excluded the distance is 1, whatever it holds. The distance is that of an order, (sum |q -
+// where a key is excluded the distance is 1, even if it holds NaN. The distance is that of an order, (sum |q -
 // k|^order)^(1 / order), from 0 on: 0 counts the features that differ, infinity takes the largest difference.
 Tensor scaled_distances(const Tensor& queries, const Tensor& keys, const Tensor& bandwidth, const Array& valid_lens,
                         double order = 2);

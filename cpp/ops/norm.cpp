@@ -30,7 +30,7 @@ Rows checked(const char* operation, bool centred, const Tensor& x, const Tensor&
 template <class T> const T* data_or_null(const Array& x) { return x.defined() ? x.data<T>() : nullptr; }
 template <class T> const T* data_or_null(const Tensor& t) { return t.defined() ? t.ptr<T>() : nullptr; }
 
-// At most 64 pieces of rows, whatever the number of threads: each sums the gradients of weight and bias for itself.
+// At most 64 pieces of rows, for any number of threads: each sums the gradients of weight and bias for itself.
 Index rows_per_piece(const Rows& rows) { return std::max((rows.count + 63) / 64, grain_for(8 * rows.n)); }
 
 // body(dweight, dbias, begin, end) for pieces of rows with sums of their own, which are then added in order. Weight and

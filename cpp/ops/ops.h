@@ -266,7 +266,7 @@ DType promoted(std::initializer_list<std::reference_wrapper<const Tensor>> input
 // Sum over the axes along which `shape` was broadcast.
 Array sum_to(const Array& x, const Shape& shape);
 Tensor sum_to(const Tensor& x, const Shape& shape);
-// For rules: a gradient times, or divided by, a factor, and 0 where the gradient is 0, whatever the factor is (infinite
+// For rules: a gradient times, or divided by, a factor, and 0 where the gradient is 0, for any factor (infinite
 // where masked, say).
 inline Tensor times(const Tensor& dy, const Tensor& factor) { return binary(Binary::gradient_times, dy, factor); }
 inline Tensor over(const Tensor& dy, const Tensor& divisor) { return binary(Binary::gradient_over, dy, divisor); }

@@ -1,4 +1,4 @@
-"""Losses; classes are on the last axis, whatever the other axes are. Nothing is broadcast but weights."""
+"""Losses; classes are on the last axis, with any other axes. Nothing is broadcast but weights."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def assert_shape(x: T, shape: str | Sequence[int | str | None], **sizes: int) ->
 
     Parameters
     ----------
-    x : array, Tensor, or whatever `numpy.asarray` takes
+    x : array, Tensor, or anything that `numpy.asarray` takes
     shape : tuple or str
         A tuple of sizes, or their names in one string, ``"B L M"``. A name stands for the same size
         wherever it occurs; None (in a string ``_``) stands for any size.
@@ -84,7 +84,7 @@ def assert_close(actual: Any, expected: Any, rtol: float | None = None, atol: fl
 
     Parameters
     ----------
-    actual, expected : array, Tensor, or whatever `numpy.asarray` takes
+    actual, expected : array, Tensor, or anything that `numpy.asarray` takes
     rtol, atol : float, optional
         By the less precise of the two dtypes unless given: float64 1e-9 and 1e-11, float32 1e-5 and 2e-6,
         float16 2e-3 and 1e-3, bfloat16 2e-2 and 1e-2; integers and booleans exactly.

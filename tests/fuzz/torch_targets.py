@@ -64,7 +64,7 @@ def _target(expression: str, parameters: tuple[Parameter, ...], receiver: str = 
 
 
 def _own(value: Any, method: bool = False) -> tuple[Parameter, ...]:
-    """Parameters that a user gives: a method's first one is the Tensor, whatever it is called."""
+    """Parameters that a user gives: a method's first one is the Tensor, under any name."""
     found = tuple(p for p in parameters_of(value) if not p.name.startswith("_"))
     if method and found and not found[0].rest and next(iter(inspect.signature(value).parameters)) != "self":
         return found[1:]

@@ -166,7 +166,7 @@ def test_outputs_in_float64(tmp_path, monkeypatch, kind, variant):
             for key, p in model.named_parameters():
                 p.copy_((p * 1024).round() / 1024 if "norm" in key else p)
         model.save_pretrained(tmp_path)
-    # What Hugging Face computes in float32 whatever the model's dtype (norms, angles, softmax) is float64 here.
+    # What Hugging Face computes in float32 for any dtype of the model (norms, angles, softmax) is float64 here.
     monkeypatch.setattr(torch, "float32", torch.float64)
     monkeypatch.setattr(torch, "float", torch.float64)
     monkeypatch.setattr(torch, "FloatTensor", torch.DoubleTensor)
@@ -206,7 +206,7 @@ def test_saved_models_are_read_back(tmp_path, kind, variant, name):
     )
 
 
-# Hugging Face's T5 is saved with tied words whatever its configuration says.
+# Hugging Face's T5 is saved with tied words, against its configuration.
 @pytest.mark.parametrize(("kind", "variant"), [case for case in CASES if case != ("t5", "v1_1")])
 def test_configurations_that_say_little(tmp_path, kind, variant):
     name = HEADS[kind][1]

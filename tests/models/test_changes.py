@@ -142,7 +142,7 @@ def test_no_entry_of_hugging_faces_is_taken_for_a_slip(kind):
 @pytest.mark.parametrize("place", ["rope_parameters", "top"])
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3"])
 def test_a_part_of_the_features_turns_in_architectures_that_have_one(kind, place, tmp_path):
-    """transformers 5 turns all features of these types whatever the entry says; GPT-NeoX has a part."""
+    """transformers 5 turns all features of these types, with any entry; GPT-NeoX has a part."""
     pytest.importorskip("transformers")
     from models.tiny_models import DECODER, hugging_face
 

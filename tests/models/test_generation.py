@@ -63,7 +63,7 @@ RULES = {
     "forced": lambda text: {"forced_eos_token_id": 9},
     "unforced": lambda text: {"forced_eos_token_id": None, "suppress_tokens": [text[3]]},
     "forced first": lambda text: {"forced_bos_token_id": 5},
-    # Both lengths: that of the new ids holds, whatever the other is.
+    # Both lengths: that of the new ids holds, with any other.
     "shortest twice": lambda text: {"min_new_tokens": 2, "min_length": 20, "eos_token_id": [2, text[3]]},
     "first but for the forced": lambda text: {
         "forced_bos_token_id": 5,

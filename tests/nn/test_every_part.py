@@ -1,4 +1,4 @@
-"""Every part of every public module is called, whatever a subclass makes of its call: in each mode, dtype and path."""
+"""Every part of every public module is called, and subclasses with calls of their own: in each mode, dtype and path."""
 
 from __future__ import annotations
 

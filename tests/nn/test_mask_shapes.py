@@ -1,4 +1,4 @@
-"""A mask that does not fit is refused in the shape that the caller gave, whatever a layer makes of it inside."""
+"""A mask that does not fit is refused in the shape that the caller gave, not in a layer's own."""
 
 from __future__ import annotations
 

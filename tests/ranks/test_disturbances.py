@@ -1,4 +1,4 @@
-"""Whatever goes wrong on one rank, the job ends within seconds, and one line says on which rank and what.
+"""When anything goes wrong on one rank, the job ends within seconds, and one line says on which rank and what.
 
 Of a rank that ends without a word the launcher says it.
 """

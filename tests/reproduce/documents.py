@@ -1,6 +1,6 @@
 """The words of the five documents, one byte of digest each: enough to find a quote in them, too little to read.
 
-``cd tests && python -m reproduce.documents FOLDER`` makes the file anew from the documents' texts.
+``cd tests && python -m reproduce.documents FOLDER`` makes the file again from the documents' texts.
 """
 
 import base64

@@ -223,7 +223,7 @@ class TestBadFolders:
 
 
 class TestErrorsOnTheWay:
-    """Whatever happens, the result of the earlier run is as it was, and nothing else is left."""
+    """In all cases the result of the earlier run is as it was, and nothing else is left."""
 
     @pytest.fixture
     def earlier(self, command, books, no_kernels, tmp_path):

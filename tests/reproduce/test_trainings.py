@@ -1,4 +1,4 @@
-"""Stored results of trainings, and the run that makes them anew."""
+"""Stored results of trainings, and the run that makes them again."""
 
 import os
 

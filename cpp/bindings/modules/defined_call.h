@@ -16,7 +16,7 @@ struct DefinedCall {
   explicit operator bool() const { return static_cast<bool>(function); }
   // Whether its forward takes a keyword of this name; `named`: not among any others, as **options.
   bool takes(const char* keyword, bool named = false) const;
-  // Whether its forward needs as many arguments, whatever their names, or takes any number by position.
+  // Whether its forward needs as many arguments, of any names, or takes any number by position.
   bool needs(Index count) const;
 };
 

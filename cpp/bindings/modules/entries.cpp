@@ -43,7 +43,7 @@ py::object get_attribute(const py::object& self, const std::string& name) {
   if (entry == nullptr) fail_attribute(self, py::str(name));
   const py::dict attributes = instance_dict(self);
   py::object object = object_of(attributes, *entry);
-  // Kept so that the same object comes back as long as the module lives, with whatever was set on it.
+  // Kept so that the same object comes back as long as the module lives, with everything that was set on it.
   if (!object.is_none()) attributes[name.c_str()] = object;
   return object;
 }

@@ -1,5 +1,5 @@
 // Entries of a module as attributes of its Python object. The object of a part stays in the instance's dict, so that
-// the same one comes back, with whatever was set on it.
+// the same one comes back, with everything that was set on it.
 #pragma once
 
 #include "bindings/call/interpreter.h"

@@ -1,5 +1,5 @@
 // What a Python class derived from Tensor is built on: its own objects around a Tensor of the core, and changes in
-// place beneath them, whatever the Tensor is. Rules (leaves, gradients) are the class's.
+// place beneath them, for any Tensor. Rules (leaves, gradients) are the class's.
 #include <algorithm>
 #include <map>
 #include <set>

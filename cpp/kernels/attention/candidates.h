@@ -72,7 +72,7 @@ template <class T> struct Candidates {
     raise<normalizer>(64);
     drop();
     const Vec<T> zero = {}, one = splat<T>(1), before = load(offset);
-    // With the keys that have weight known, the threshold is that of these alone: the same bits whatever others were
+    // With the keys that have weight known, the threshold is that of these alone: the same bits, with any others as
     // candidates on the way.
     Vec<T> n = zero, sum = zero;
     for (Index j = 0; j < count; ++j) {

@@ -1,5 +1,5 @@
 // Runs the programs of formulas on tiles of scores: each instruction on a strip of keys that stays in the first-level
-// cache, then the next strip. Operands are read where they lie, whatever they belong to.
+// cache, then the next strip. Operands are read where they lie, no matter what they belong to.
 #include "kernels/attention/formula.h"
 
 #include <math.h>

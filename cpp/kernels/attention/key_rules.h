@@ -36,7 +36,7 @@ static inline Index query_position(const KeyRules& rules, Index batch, Index que
   return clamped(offset, -kFar, kFar) + query;
 }
 
-// How many keys after its position a query may see: none in causal order, whatever the window; -1: unlimited.
+// How many keys after its position a query may see: none in causal order, with any window; -1: unlimited.
 static inline Index keys_ahead(const KeyRules& rules) { return rules.causal ? 0 : rules.right; }
 
 // Of the keys [0, length) those for a query at a position. Both limits grow with the position.

@@ -101,7 +101,7 @@ struct AttentionSizes : PairSizes {
 
 // What to compute. Query head h reads key/value head h / (heads / kv_heads). The score of a query and a key is
 // scale * q.k, changed by the formula. A pair that the rules, the mask or the formula exclude has weight exactly 0,
-// whatever its key and value hold, or, with fill, the score masked_value.
+// even if its key and value hold NaN, or, with fill, the score masked_value.
 template <class T> struct AttentionProblem : ProblemOptions<T>, AttentionSizes {
   HeadsView<const T> query;  // (B, H, Lq, D)
   HeadsView<const T> key;    // (B, Hkv, Lk, D)

@@ -15,7 +15,7 @@ template <class T> struct GradientBlock {
   alignas(64) T inverse[kPanelWidth<T>];  // 1 / sum of exp(score - base), or threshold - base
   alignas(64) T delta[kPanelWidth<T>];
   // Whether rows hold NaN or infinity and are left out, because no gradient reaches them: their query reads as 0, and
-  // their weights are 0 whatever the keys hold.
+  // their weights are 0, even if the keys hold NaN.
   bool left_out;
 };
 

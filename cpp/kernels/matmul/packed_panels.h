@@ -1,4 +1,4 @@
-// What products with packed matrices share, whatever the packed numbers are: tiles, panels, and how a tile ends.
+// What products with packed matrices share, for any type of packed numbers: tiles, panels, and how a tile ends.
 #pragma once
 
 #include "kernels/activation.h"

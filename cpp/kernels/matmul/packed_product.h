@@ -38,7 +38,7 @@ template <class T> struct PackedProduct {
   // packed (columns / panel, rounded up, depth, panel) = the operand (columns, depth), transposed.
   void (*pack)(T* packed, const Operand<T>& operand, Index columns, Index depth);
   // y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished, for the columns of panels first to last.
-  // Each number is summed in one order, whatever the number of rows. What is read after the last panel may be given, to
+  // Each number is summed in one order, for any number of rows. What is read after the last panel may be given, to
   // be fetched while it works.
   void (*multiply)(T* y, Index ldy, const Operand<T>& x, const T* packed, const Epilogue<T>& epilogue, T* scratch,
                    Index rows, Index columns, Index depth, Index first, Index last, const void* afterwards);

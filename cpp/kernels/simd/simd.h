@@ -216,7 +216,7 @@ inline Vec<float> narrowed(Vec<double> first, Vec<double> second) {
 }
 
 // All lanes to one number --------------------------------------------------------------------------------------------
-// Halves are folded onto each other: one order, whatever the instructions.
+// Halves are folded onto each other: one order, for all instruction sets.
 
 template <class T> inline T horizontal_sum(Vec<T> v) {
   T lane[kLanes<T>];

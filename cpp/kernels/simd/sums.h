@@ -86,7 +86,7 @@ template <class T, class F> inline void each_vector(Index n, F f) {
   if (j < n) f(j, Part<T>{n - j});
 }
 
-// dx = dy * derivative(x), and 0 where dy is, whatever x holds.
+// dx = dy * derivative(x), and 0 where dy is, even if x holds NaN.
 template <class T, class F> inline void put_gradients(T* dx, const T* dy, const T* x, Index n, F derivative) {
   each_vector<T>(n, [&](Index i, auto at) {
     const Vec<T> zero = {}, d = at(dy + i);

@@ -93,7 +93,7 @@ template <> inline void load_transposed<float>(Vec<float> (&v)[8], const float* 
 }
 #endif
 
-// Lane i of the result is the sum of the lanes of v[i], whose content is lost. One order, whatever the instructions.
+// Lane i of the result is the sum of the lanes of v[i], whose content is lost. One order, for all instruction sets.
 template <class T> inline Vec<T> sum_each(Vec<T> (&v)[kLanes<T>]) {
   transpose<T>(v);
 #pragma GCC unroll 16

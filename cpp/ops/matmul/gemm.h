@@ -13,7 +13,7 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
 
 // Which operand of a product is a gradient.
 enum class GradientSide { left, right };
-// gemm for pull-backs: a gradient of 0 leaves no trace, whatever it is multiplied with. So a row of
+// gemm for pull-backs: a gradient of 0 leaves no trace, even if it is multiplied with NaN. So a row of
 // NaN that is padding, and that no gradient reaches, does not make the gradient of a weight NaN.
 template <class T>
 void gradient_gemm(GradientSide side, T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb,

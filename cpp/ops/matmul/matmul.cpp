@@ -80,7 +80,7 @@ Array batched(const Array& a, bool ta, const Array& b, bool tb, const Shape& bat
 // The matrices of all batches below each other.
 Tensor as_rows(const Tensor& x) { return reshape(x, {x.shape().product(0, x.rank() - 1), x.dim(-1)}); }
 
-// a' @ b', one of which is a gradient: a number of it that is 0 passes over whatever it is multiplied with. In its own
+// a' @ b', one of which is a gradient: a number of it that is 0 passes over what it is multiplied with. In its own
 // rule the zeros of both the old gradient and the new one count, and the side stays unless a transposed operand swaps
 // the factors.
 Tensor gradient_matmul(GradientSide side, const Tensor& a, bool ta, const Tensor& b, bool tb, const Shape& batch) {

@@ -1,4 +1,4 @@
-"""Finds the arrays that a formula captures: the function anew, with what records its use in place of each array."""
+"""Finds the arrays that a formula captures: a copy of the function has recorders in their places."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _traced(function: Any, name: str) -> Callable[..., Any]:
 
 
 class Capture:
-    """Makes functions anew for one trace; each is made once."""
+    """Makes functions again for one trace; each is made once."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

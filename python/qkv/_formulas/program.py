@@ -144,7 +144,7 @@ class Written:
         if self._mask is None:
             return _core.formula(self._program, arrays)
         kinds = Blocks(graph, (BLOCK, BLOCK)).kinds(self._mask)
-        # A pair whose index may lie outside is looked at, whatever the range of the elements says.
+        # A pair whose index may lie outside is looked at for any range of the elements.
         sure = not any(n.op == "index" and n.level == PAIR for n in needed(self._mask))
         return _core.formula(self._program, arrays, kinds != EMPTY, (kinds == FULL) & sure)
 

@@ -94,7 +94,7 @@ def counted(number: int, what: str) -> str:
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """Return that of `names` which was most likely meant, whatever its capitals."""
+    """Return that of `names` which was most likely meant, in capitals or not."""
     import difflib  # only errors need it
 
     lowered: dict[str, str] = {}

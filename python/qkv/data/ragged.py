@@ -30,7 +30,7 @@ def check_filling(operation: str, pad_id: Any) -> None:
 
 
 def as_array(operation: str, name: str, x: Any) -> NDArray[Any]:
-    """Return `x` as an array of whatever it holds; one that records gradients is refused."""
+    """Return `x` as an array of what it holds; one that records gradients is refused."""
     if getattr(x, "requires_grad", False):
         raise ValueError(
             f"{operation}: {name} must not require a gradient because batches are copies of data; "

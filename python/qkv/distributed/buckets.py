@@ -81,7 +81,7 @@ class Bucket:
 
 
 class Buckets:
-    """All gradients of a training. Every rank starts the same sums in the same order, whatever order it computes in."""
+    """All gradients of a training. Every rank starts the same sums in the same order, in any order of computing."""
 
     def __init__(self, comm: Any, parameters: Sequence[Any], size: int = SIZE, narrow: bool = False) -> None:
         self._narrow = narrow

@@ -177,7 +177,7 @@ class Ranks:
 
 
 def attempted(compute: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return ``compute()``, or the error of which other ranks must hear, whatever it is."""
+    """Return ``compute()``, or the error of which other ranks must hear, of any kind."""
     try:
         return compute(), None
     except Exception as error:

@@ -25,7 +25,7 @@ def additive_attention(
     """Additive attention ``softmax_j(score_weight @ tanh(q_i + k_j)) @ values``.
 
     Differentiable with respect to all four arrays and a float mask. Nothing of size (B, Lq, Lk, M) is
-    stored: the tanh is computed anew for the gradient.
+    stored: the tanh is computed again for the gradient.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def additive_attention(
     dropout_keep : array_like of bool, optional
         Broadcast to (B, Lq, Lk); replaces the draw.
     masked_value : float, optional
-        The score of an excluded key. By default excluded keys are skipped, whatever they hold, and a
+        The score of an excluded key. By default excluded keys are skipped, even NaN and infinity, and a
         query that sees no key gets zeros; with a value such as -1e9 such a query gets the mean of all
         values.
     return_weights : bool, default False

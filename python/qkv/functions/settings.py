@@ -75,7 +75,7 @@ def set_batch_invariant(on: bool) -> None:
 
     Off, which is the default, kernels are chosen by the size of the whole work, and a sum of many numbers can be
     rounded otherwise in a batch of one than in a batch of 64. On, kernels are chosen by the sizes of one item alone.
-    Then these are the same bits, whatever else is computed with them: a row of ``a`` in ``a @ b``; an item of a
+    Then these are the same bits, with any others computed beside them: a row of ``a`` in ``a @ b``; an item of a
     layer's or a model's input, recorded for gradients or not, among items of any number and length; one query alone
     and among others (a token decoded with a cache and the same token in the whole text); and the gradient of an
     item's input. Gradients of parameters are sums over the batch and not among these.

@@ -196,7 +196,7 @@ def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
 
     Notes
     -----
-    The model is called once more for each layer, with that layer's output in the place of the last one's, so whatever
+    The model is called once more for each layer, with that layer's output in the place of the last one's, so what
     follows the last layer is what the model itself does.
 
     References

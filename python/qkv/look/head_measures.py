@@ -57,7 +57,7 @@ def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywor
     -------
     Measures
         Named arrays ``(layers, H)``. A layer is an attention module, in the order of names; NaN where no query has
-        such a key, where there are no tokens, and for cross-attention whatever compares places or tokens of both
+        such a key, where there are no tokens, and for cross-attention all that compares places or tokens of both
         sides.
 
     Raises

@@ -97,7 +97,7 @@ def look_at_weights(path: str) -> Path:
         try:
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-        except Exception as error:  # whatever a damaged archive makes its readers raise
+        except Exception as error:  # anything that a damaged archive makes its readers raise
             raise ValueError(
                 f"look: {path} must be an .npz file with the arrays weights and tokens"
             ) from error

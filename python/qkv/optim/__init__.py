@@ -181,7 +181,7 @@ class AdamW(Adam):
     params, lr, betas, eps
         As in `Adam`.
     weight_decay : float
-        Shrinks the parameters by ``lr weight_decay`` each step, whatever their gradients are.
+        Shrinks the parameters by ``lr weight_decay`` each step, with any gradients.
 
     Raises
     ------

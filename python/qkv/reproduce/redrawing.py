@@ -1,4 +1,4 @@
-"""Drawing a figure's panels anew from their description, and comparing what is seen on both."""
+"""Drawing a figure's panels again from their description, and comparing what is seen on both."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -47,7 +47,7 @@ def reproduce(
     Parameters
     ----------
     patterns : sequence of str
-        Ids (``D0-18``), documents (``D1``) or patterns (``D3-0*``); none means all, and starts the site anew.
+        Ids (``D0-18``), documents (``D1``) or patterns (``D3-0*``); none means all, and starts a new site.
     folder : path
         Output folder: a new one, or one that an earlier run wrote. Other files in it stay as they are.
     notebooks : path, optional

@@ -1,4 +1,4 @@
-"""Trainings of minutes: their results are stored and shown, and made anew by ``qkv reproduce --full``."""
+"""Trainings of minutes: their results are stored and shown, and made again by ``qkv reproduce --full``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._public import explained
 from ..training import History, Trainer, load_arrays, save_arrays
 
 STORED = Path(__file__).parent / "data" / "trainings"
-VARIABLE = "QKV_REPRODUCE_FULL"  # the folder for new results; nothing is trained anew without it
+VARIABLE = "QKV_REPRODUCE_FULL"  # the folder for new results; nothing is trained again without it
 
 
 @explained

@@ -168,7 +168,7 @@ class _Reader(pickle._Unpickler):
         self._unfinished[id(value)] = value
         return value
 
-    # Operations that would call, or change, whatever they meet.
+    # Operations that would call, or change, anything they meet.
 
     def load_reduce(self) -> None:
         arguments, f = self.stack.pop(), self.stack[-1]

@@ -115,7 +115,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
             facts: dict[str, Any] = json.loads(text)
         except MemoryError:  # a damaged header may claim any size
             raise _damaged(path, size, "its sizes make no sense") from None
-        except Exception as error:  # whatever a damaged archive makes its readers raise
+        except Exception as error:  # anything that a damaged archive makes its readers raise
             raise _damaged(path, size, str(error) or type(error).__name__) from error
     if version != FORMAT:
         raise CheckpointError(

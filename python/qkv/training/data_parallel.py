@@ -72,7 +72,7 @@ class DataParallel(OneProcess):
         return self.comm.from_main(compute)
 
     def before_update(self, trainer: Any, batches: Sequence[Any], among: int) -> None:
-        # The draws of an update are those of one process whatever a rank drew for itself, such as in an evaluation.
+        # The draws of an update are those of one process, even if a rank drew for itself, such as in an evaluation.
         state = get_rng_state()
         facts = {
             "the number of batches in an epoch": among,

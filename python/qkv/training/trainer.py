@@ -198,7 +198,7 @@ class Trainer:
             At least one of them; the first that is reached ends the training.
         resume : bool
             Continue from the checkpoint if there is one; its numbers replace those of model and optimizer. False
-            starts anew and will replace it.
+            starts from the beginning and will replace it.
         progress : bool, optional
             Show tqdm's bar. None: on a terminal and in a notebook, if tqdm is installed.
 

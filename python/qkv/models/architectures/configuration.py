@@ -42,7 +42,7 @@ class Configuration:
     """The entries of a Hugging Face config.json; those that it lacks have the architecture's defaults.
 
     Entries are attributes. ``hidden_size``, ``num_hidden_layers``, ``num_attention_heads``, ``max_position_embeddings``
-    and ``vocab_size`` are understood whatever the architecture calls them.
+    and ``vocab_size`` are understood under any name that an architecture has for them.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def rotary(
 ) -> dict[str, Any]:
     """Return a block's rotary options, of a layer type where those differ; `part` of the features of a head is rotated.
 
-    Hugging Face's architectures without such a part rotate all features whatever ``partial_rotary_factor`` says.
+    Hugging Face's architectures without such a part rotate all features, with any ``partial_rotary_factor``.
     """
     given = c.get("rope_parameters") or {}
     if kind is not None and isinstance(given, dict) and kind in given:

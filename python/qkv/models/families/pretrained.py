@@ -60,7 +60,7 @@ class PretrainedModel(Module):
     def _made(
         cls, config: Configuration, head: str | None = None, *, values: bool = True, pooler: bool = True
     ) -> Any:
-        """Return a model, whatever parameters the class has."""
+        """Return a model of a class with any parameters."""
         return cls(config, head, values=values, pooler=pooler)
 
     def _make_bodies(self, options: dict[str, Any], values: bool) -> None:

@@ -155,7 +155,7 @@ def embed_lines(
 
 
 def _check_streams(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Refuse standard streams that are closed, and an output that is the input under whatever name."""
+    """Refuse standard streams that are closed, and an output that is the input under any name."""
     found = []
     for name, path, stream in (("source", source, sys.stdin), ("output", output, sys.stdout)):
         if str(path) != STANDARD:

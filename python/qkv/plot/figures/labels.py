@@ -109,7 +109,7 @@ def _label_class() -> type[Text]:
         def _with_glyphs(self, renderer: Any, act: Any) -> Any:
             token = self._text  # type: ignore[has-type]  # set_text would ask for another drawing
             if _writes_text(renderer):
-                with warnings.catch_warnings():  # the reader's fonts draw it, whatever those here lack
+                with warnings.catch_warnings():  # the reader's fonts draw it, even if those here lack it
                     warnings.filterwarnings("ignore", "Glyph .* missing")
                     return act()
             self._text = drawn(token)

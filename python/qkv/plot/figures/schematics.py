@@ -141,7 +141,7 @@ def seq2seq_schematic(ax: Axes) -> None:
 
 
 def bahdanau_schematic(ax: Axes) -> None:
-    """Draw a decoder that looks at all encoder states at each step and weighs them anew."""
+    """Draw a decoder that looks at all encoder states at each step and weighs them again."""
     s = Sketch(ax, 13.2, 8.4)
     words = ["they", "are", "watching", "."]
     s.box(3.6, 2.2, "", "frame", w=6.7, h=1.7)

@@ -65,7 +65,7 @@ def layer_view(
         For texts of any length: the queries from ``rows[0]`` to ``rows[1]`` and the keys of `columns` are drawn in at
         most 512 x 512 pixels, without tokens. A recording computes these pictures in O(L) memory, also if neither is
         given and it has more than 2^26 weights; arrays must be such pictures, of ``qkv.attention_image``. Where the
-        reader zooms, the page shows the `rows` and `columns` that compute this part anew.
+        reader zooms, the page shows the `rows` and `columns` that compute this part in full.
     reduce : "max" or "mean"
         What a pixel shows of the weights that a recording has there.
     layer, head : int, optional

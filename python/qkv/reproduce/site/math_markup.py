@@ -18,7 +18,7 @@ def mathml(latex: str, display: str) -> str:
 
     try:
         root = ElementTree.fromstring(convert(" ".join(latex.split()), display=display))
-    except Exception:  # whatever the converter stumbles over, the reader sees the formula
+    except Exception:  # where the converter fails, the reader sees the formula
         return f"<code>{html.escape(latex.strip())}</code>"
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

@@ -43,7 +43,7 @@ class Affine(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = spread(math.prod(self.weight.shape[1:]))
@@ -62,7 +62,7 @@ class Lazy(Affine):
         self.register_parameter("bias", UninitializedParameter(**kind) if bias else None)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once the sizes are known."""
+        """Draw weight and bias again, once the sizes are known."""
         if not isinstance(self.weight, UninitializedParameter):
             super().reset_parameters()
 
@@ -168,7 +168,7 @@ class Embedding(Module):
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the table anew; the row of the padding is 0."""
+        """Draw the table again; the row of the padding is 0."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0

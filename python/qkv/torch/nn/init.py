@@ -58,7 +58,7 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None) -> Tensor:
 
 @no_grad()
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None) -> Tensor:
-    """Normal numbers within bounds: those outside are drawn anew, the whole shape at a time, as PyTorch 2.13 does.
+    """Normal numbers within bounds: those outside are drawn again, the whole shape at a time, as PyTorch 2.13 does.
 
     Where the bounds hold less than 0.3 of the distribution, uniform numbers are drawn in place of normal ones, and kept
     with the probability of their density.
