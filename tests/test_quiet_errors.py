@@ -61,7 +61,7 @@ def test_the_text_of_a_typing_error_imports_no_module_of_names(name):
 
 
 def test_a_call_with_a_formula_imports_no_guest():
-    """Nor does `import qkv`: what is beside the core is imported by who asks for it."""
+    """Nor does `import qkv`: what is beside the core is imported where it is used."""
     program = (
         "import sys, qkv; q = qkv.tensor([[[1.0, 2.0]] * 3]); before = set(sys.modules)\n"
         "guests = ('qkv.torch', 'qkv.distributed', 'qkv.reproduce', 'qkv.models', 'qkv.plot')\n"

@@ -16,9 +16,7 @@ PYTHON = Path(qkv.__file__).parent
 PUBLIC = {name for names in public_names().values() for name in names}
 # Parameters that a protocol of others asks for, and that change nothing.
 NOTHING = {
-    "NadarayaWatson.get_params": {
-        "deep"
-    },  # scikit-learn's: of estimators in estimators, of which there are none
+    "NadarayaWatson.get_params": {"deep"},  # scikit-learn's: of estimators in estimators, which qkv has not
     "ReduceLROnPlateau.lr_at": {"n"},  # a schedule's, whose rate depends on measurements
 }
 

@@ -95,10 +95,12 @@ PROSE_INSTEAD = {
     r"\bwhatever\b": "any, even if, regardless of",
     r"\bgo(es)? on\b": "continue, run",
     r"\bwhat (is|are|has) no\b": "anything but, or those without",
+    r"\bof which (there|no|none)\b": "which has none",
     r"\bforetold\b|\bspoils?\b|\bheeds?\b|\bthereby\b|\bturned round\b": "a plain verb",
     r"\bdrive each other out\b|\bfor want of\b": "a plain phrase",
     r"\bmeanwhile\b": "at the same time, since",
     r"\banew\b": "again",
+    r"\bwho (asks|holds|makes|mends|needs|wants)\b|\bin vain\b": "name the one who does it; without use",
     r"\bspelt\b": "spelled, written",
 }
 # Files whose prose uses a word in a meaning of its own.

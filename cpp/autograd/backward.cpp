@@ -181,7 +181,7 @@ class Backward {
   }
 
   // The nodes whose gradients flow on to what is watched. Those of others, say of all weights where only that of the
-  // input is asked for, would be in vain.
+  // input is asked for, would be without use.
   void find_needed() {
     struct Found {
       std::uint64_t sequence;

@@ -56,7 +56,7 @@ struct Registry {
     if (removed.behind_ != nullptr) removed.behind_->before_ = removed.before_;
   }
 
-  // The Mutexes first: who holds one may be waiting for a NoFork.
+  // The Mutexes first: a thread that holds one may be waiting for a NoFork.
   void take_all() {
     mutex.lock();
     for (Mutex* m = first; m != nullptr; m = m->behind_) m->lock();

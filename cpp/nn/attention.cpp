@@ -257,7 +257,7 @@ ops::AttentionOutputs Attention::pooled_by_steps(const Tensor& given, const Tens
   Tensor scores = ops::cast(given, dtype);
   if (options.changes != nullptr) scores = options.changes->scores(ops::final_scores(scores, options));
   else if (options.has_bias()) scores = ops::with_bias(scores, options.attn_mask);
-  // What is in excluded places, such as NaN of padding, is no business of the normaliser's.
+  // What is in excluded places, such as NaN of padding, is ignored by the normaliser.
   if (!all) scores = ops::where(Tensor(pairs), scores, ops::scalar_like(scores, options.masked_value.value_or(0)));
   Tensor weights = normalize(scores, allowed);
   if (weights.shape() != scores.shape())

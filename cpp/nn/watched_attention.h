@@ -44,7 +44,7 @@ class Watched {
     std::shared_ptr<const KeptAttention> kept;
   };
   Result attention(Projections projections, ops::AttentionOptions options) const;
-  // attend(projections), of which no scores and weights are there to be seen, as `because` says.
+  // attend(projections), whose scores and weights cannot be seen, for the reason `because`.
   template <class F> Tensor without_weights(const char* op, Projections p, const char* because, F attend) const {
     for (const Point point : {Point::scores, Point::weights})
       if (watch_.wants(point)) refuse(op, point, because);

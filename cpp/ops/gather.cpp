@@ -64,7 +64,7 @@ class Places {
     const Array numbers = packed(index_);
     const I *first = numbers.data<I>(), *end = first + numbers.numel();
     const I* found = std::find_if(first, end, [&](I i) { return i >= size_ || i < -wrap_; });
-    const I bad = found != end ? *found : bad_.load(std::memory_order_relaxed);  // another thread has mended it since
+    const I bad = found != end ? *found : bad_.load(std::memory_order_relaxed);  // another thread has changed it since
     if (lookup_.from_end)
       fail_value(lookup_.operation, ": ", lookup_.argument, " must be from ", -wrap_, " to ", size_ - 1,
                  " because so many numbers stand on axis ", axis_, "; got ", bad);

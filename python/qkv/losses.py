@@ -1,4 +1,4 @@
-"""Losses; classes are on the last axis, with any other axes. Nothing is broadcast but weights."""
+"""Losses; classes are on the last axis, with any other axes. Only weights are broadcast."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is known to be wrong, by cause: a program that shows it, and which statements of others have to be left out.
 
-Who mends a cause removes its entry; the program then belongs to the tests of what was mended.
+A change that removes a cause removes its entry; the program then belongs to the tests of that change.
 """
 
 from __future__ import annotations

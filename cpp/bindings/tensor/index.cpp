@@ -235,7 +235,7 @@ Tensor placed(const char* operation, const char* name, const Tensor& part, Tenso
   return replacement(part, value);
 }
 
-// Writes into the memory that everybody who holds this Tensor sees.
+// Writes into the memory that all holders of this Tensor see.
 void copy_into(const Tensor& t, py::handle values) {
   Call call("copy_");
   const Tensor source = call.any(values, "values");

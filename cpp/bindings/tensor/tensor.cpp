@@ -150,7 +150,7 @@ tensor([2., 4., 6.])
           "ctypes",
           "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
           "whose numbers do not stand one after the other, where a copy is.",
-          [](const Tensor& t) -> py::object {  // who asks for an address reads the numbers one after the other
+          [](const Tensor& t) -> py::object {  // code that asks for an address reads the numbers one after the other
             return t.data().is_packed() ? numpy_view(t).attr("ctypes")
                                         : py::object(to_numpy(gathered(t.data()), false).attr("ctypes"));
           })

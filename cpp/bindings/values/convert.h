@@ -21,7 +21,7 @@ bool is_tensor(py::handle value);
 // True, False, NumPy's booleans and numbers, as pybind11 converts them; nothing for other values, nor for a Tensor that
 // records, whose gradient would be lost.
 std::optional<bool> flag_or_none(py::handle value);
-// Whether a value is a whole number, of which Python's conversion cuts nothing off: not a Tensor or array of floats.
+// Whether a value is a whole number, which Python's conversion does not cut: not a Tensor or array of floats.
 bool is_whole(PyObject* value);
 // What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's
 // gets a copy, and a new Tensor forgets a base that nobody else knows.

@@ -28,8 +28,8 @@ void call(double* c, int ldc, const double* a, int lda, CBLAS_TRANSPOSE ta, cons
   QKV_BLAS(cblas_dgemm)(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, adds ? 1.0 : 0.0, c, ldc);
 }
 
-// BLAS counts with int. What exceeds it is strides of enormous matrices of which little is multiplied, so plain loops
-// do.
+// BLAS counts with int. What exceeds it is strides of enormous matrices, where a small part is multiplied, so plain
+// loops do.
 template <class T>
 void plain(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, bool adds,
            Index m, Index n, Index k) {

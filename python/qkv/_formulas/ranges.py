@@ -4,7 +4,7 @@ A range is the least and largest number, or whether a condition must and may hol
 place for each block of pairs. Floats are computed in the dtype in which kernels compute them, so that ends are rounded
 as values are; where functions are not rounded correctly, ranges are wider. Both ends of a range of floats are NaN if a
 value may be NaN: then comparisons decide nothing. Integers are float64, exact up to what pairs may hold; infinite ends
-are those of integers that a score gives, of which nothing is known.
+are those of integers that a score gives, which are unknown.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Ring:
         return int((self.rank - step) % self.ranks)
 
     def _hop(self, i: int) -> int:
-        """Return how many ranks further the block goes after step number i; after the last one home."""
+        """Return how many ranks further the block goes after step number i; after the last one back to its owner."""
         following = self.steps[i + 1] if i + 1 < len(self.steps) else self.ranks
         return int((following - self.steps[i]) % self.ranks)
 

@@ -19,7 +19,7 @@ def by_rule(rule: str, table: NDArray[Any], s: NDArray[np.float64] | None) -> ND
     """Return Scott's or Silverman's bandwidths (D,), 1 where a feature is constant."""
     s = np.ones(len(table)) if s is None else s
     share = s / s.sum()
-    n = 1 / (share**2).sum()  # the points that count, as many as there are where all count alike
+    n = 1 / (share**2).sum()  # the points that count, equal to their number if all weights are equal
     d = table.shape[1]
     away = table.astype(np.float64) - share @ table
     deviation = np.sqrt(share @ away**2 / max(1 - 1 / n, np.finfo(float).tiny))

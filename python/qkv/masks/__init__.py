@@ -12,7 +12,7 @@ the same with (B,)     (B, Lq, Lk)      as it is                            ``ma
 `attention`            (B, Lq, Lk)      as it is                            ``heads_axis=True``
 =====================  ===============  ==================================  =======================
 
-Masks combine by ``&``. Those that are functions of positions, of which no array is made, are in
+Masks combine by ``&``. Functions of positions, for which no array is made, are in
 :mod:`qkv.masks.formulas`.
 """
 

@@ -52,7 +52,7 @@ class SGD(Optimizer):
     ValueError
         If a number is out of its range, no parameter is given or one is given twice.
     TypeError
-        If params holds anything but floating Tensors, or a group an option that there is not.
+        If params holds anything but floating Tensors, or a group has an unknown option.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Adam(Optimizer):
     ValueError
         If a number is out of its range, no parameter is given or one is given twice.
     TypeError
-        If params holds anything but floating Tensors, or a group an option that there is not.
+        If params holds anything but floating Tensors, or a group has an unknown option.
 
     Examples
     --------

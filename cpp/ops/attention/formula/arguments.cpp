@@ -27,7 +27,7 @@ void check_integers(const char* op, const std::int64_t* x, Index n) {
   if (all >> 32 == 0) return;
   const auto fits = [](std::int64_t v) { return -half <= v && v < half; };
   const std::int64_t* bad = std::find_if_not(x, x + n, fits);
-  if (bad != x + n)  // another thread may have mended it since
+  if (bad != x + n)  // another thread may have changed it since
     fail_value(op, ": integers of a formula must fit 32 bits where they meet pairs of a query and a key; got ", *bad);
 }
 

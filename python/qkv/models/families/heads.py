@@ -20,7 +20,7 @@ FUNCTIONS = {
 
 
 class Head(Module):
-    """``output(norm(activation(dense(pooled x))))``, of which every part is optional.
+    """``output(norm(activation(dense(pooled x))))``; every part is optional.
 
     Parameters
     ----------
