@@ -235,7 +235,7 @@ CONTAINERS: dict[str, tuple[Callable[[], nn.Module], list[Callable[[Any], Any]]]
     ),
     **{kind.__name__: (lambda kind=kind: kind(BERT), BERT_CALLS) for kind in BERT_MODELS},
 }
-# Has no parts, or none before somebody puts them there.
+# Has no parts, or none before they are put there.
 WITHOUT_PARTS = {
     "Module", "ModuleList", "Attention", "BilinearAttention", "DotProductAttention", "Linear", "Embedding", "LayerNorm",
     "RMSNorm", "Dropout", "ReLU", "GELU", "Tanh", "GRU", "Encoder", "Decoder", "AttentionDecoder",

@@ -89,7 +89,7 @@ def colour_maps_reversed() -> None:
 
 
 def panels_swapped() -> None:
-    """The second heatmap of a figure is where the first should be, and the other way about."""
+    """The second heatmap of a figure is where the first should be, and the reverse."""
 
     def change(image: Any) -> None:
         others = [i for ax in image.figure.axes for i in ax.get_images() if i is not image]

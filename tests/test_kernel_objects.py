@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def shared_names(level: str, symbols: str) -> list[str]:
-    """What a linker keeps one copy of for all objects, but for what is in the level's namespace."""
+    """What a linker keeps one copy of for all objects, except for what is in the level's namespace."""
     shared, own = [], f"3qkv7kernels{len(level)}{level}"  # as the compiler writes qkv::kernels::level
     for line in symbols.splitlines():
         kind, _, name = line[17:].partition(" ")

@@ -88,7 +88,7 @@ def test_clipping(golden):
     close(optim.clip_grad_norm(iter([big, none, small]), 2.0), norm)
     close(big.grad, clipped[0])
     close(small.grad, clipped[1])
-    close(before, gradients[1])  # what somebody already holds stays
+    close(before, gradients[1])  # what is held already stays
     assert none.grad is None
     assert optim.clip_grad_norm(small, 1e9) == pytest.approx(np.sqrt((clipped[1] ** 2).sum()))
     close(small.grad, clipped[1])

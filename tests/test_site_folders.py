@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Pack the package that runs here, but for what only `reproduce` needs, as a wheel."""
+    """Pack the package that runs here, except for what only `reproduce` needs, as a wheel."""
     path = tmp_path_factory.mktemp("wheel") / f"qkv-{qkv.__version__}-py3-none-any.whl"
     about = f"qkv-{qkv.__version__}.dist-info"
     files = {

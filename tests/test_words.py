@@ -101,6 +101,7 @@ PROSE_INSTEAD = {
     r"\bmeanwhile\b": "at the same time, since",
     r"\banew\b": "again",
     r"\bwho (asks|holds|makes|mends|needs|wants)\b|\bin vain\b": "name the one who does it; without use",
+    r"\bsomebody\b|\bbut for\b|\bin one go\b|\bshall\b": "another, the user; except for; at once; is to",
     r"\bspelt\b": "spelled, written",
 }
 # Files whose prose uses a word in a meaning of its own.

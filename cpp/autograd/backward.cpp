@@ -181,7 +181,7 @@ class Backward {
   }
 
   // The nodes whose gradients flow on to what is watched. Those of others, say of all weights where only that of the
-  // input is asked for, would be without use.
+  // input is asked for, would be useless.
   void find_needed() {
     struct Found {
       std::uint64_t sequence;

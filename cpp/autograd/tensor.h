@@ -152,7 +152,7 @@ struct Edge : History {
 };
 
 // An Array that a rule needs, and the history of the Tensor that it was, for rules that are recorded. Memory that
-// belongs to somebody else is copied, since its owner may change it, and a change made through copy_, load_state_dict
+// has another owner is copied, since its owner may change it, and a change made through copy_, load_state_dict
 // or an optimizer is noticed.
 class Saved {
  public:
@@ -370,7 +370,7 @@ template <class Compose> Tensors record_composed(std::vector<Array> outputs, con
   return record_step(std::move(outputs), inputs, std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)));
 }
 
-// The Tensor itself, or a copy if its numbers lie in somebody else's memory, where they may change: for inputs that a
+// The Tensor itself, or a copy if its numbers are in memory of another owner, where they may change: for inputs that a
 // derivation reads.
 inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
 

@@ -19,7 +19,7 @@ class Buffer : NonCopyable {
  public:
   // Uninitialised memory of qkv's own.
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
-  // Somebody else's memory, kept alive by `owner`.
+  // Memory of another owner, kept alive by `owner`.
   static std::shared_ptr<Buffer> borrow(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   // The same, of an owner who means it to be shared: both read and write it for as long as they like.
   static std::shared_ptr<Buffer> share(void* data, std::size_t bytes, std::shared_ptr<void> owner);
@@ -72,14 +72,14 @@ class Buffer : NonCopyable {
   std::shared_ptr<void> owner_;
   bool shared_ = false;
   std::atomic<std::uint64_t> version_{0};
-  std::atomic<bool> watched_{false};  // somebody has asked for the version, so a change matters
+  std::atomic<bool> watched_{false};  // the version has been asked for, so a change matters
   std::atomic<int> views_{0};         // writable views that live
   std::atomic<int> savers_{0};
   std::uint64_t content_ = 0;  // hash of the content when it was last looked at
   bool known_ = false;         // content_ is set: while there are views of watched memory
 };
 
-// Lives as long as somebody outside (a NumPy array, a DLPack tensor) may write to the memory. Costs nothing but a count
+// Lives as long as one outside (a NumPy array, a DLPack tensor) may write to the memory. Costs nothing but a count
 // for memory whose version nobody has asked for; otherwise a pass through it at the first view, at the end of the last,
 // and at each question for the version between.
 class WritableView : NonCopyable {

@@ -17,7 +17,7 @@ Mutex& views_mutex() {
 [[maybe_unused]] const Mutex& made_early = views_mutex();  // no thread is making it during a fork
 
 // Every step is a bijection of the lane for a given word and of the word for a given lane, so a change of one word is
-// found for certain, and others but for one in 2^64. Eight lanes side by side: 20 GB/s.
+// found for certain, and others except for one in 2^64. Eight lanes side by side: 20 GB/s.
 std::uint64_t mixed(std::uint64_t lane, std::uint64_t word) {
   lane = (lane ^ word) * 0xd6e8feb86659fd93u;
   return lane ^ (lane >> 32);

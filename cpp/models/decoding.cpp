@@ -230,7 +230,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
     throw_if_interrupted();
     const Scores scores(model.step(tokens), options.normalised);
     const Array attention = model.attention();
-    // One token for each row, but for beams.
+    // One token for each row, except for beams.
     std::vector<double> draws(options.method == Method::sample ? rows.size() : 0);
     for (double& draw : draws) generator.uniform<double>(&draw, 1, 0, 1);
     std::vector<std::int64_t> next(rows.size());

@@ -31,8 +31,8 @@ class AttentionRecord {
     bool batch = true, heads = true;
   };
 
-  // The fused path does not need the weights, so what they are made of is kept, and they are computed when somebody
-  // reads them. Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). Null while NoAttentionRecord lives.
+  // The fused path does not need the weights, so what they are made of is kept, and they are computed when they are
+  // read. Heads side by side: query (B, Lq, H * D), key (B, rows, Hkv * D). Null while NoAttentionRecord lives.
   static std::shared_ptr<const Kept> of(const Array& query, const Array& key, ops::Heads heads,
                                         ops::AttentionOptions options, Axes axes);
   static std::shared_ptr<const Kept> of(const Array& weights, Axes axes);
@@ -141,7 +141,7 @@ class AnyAttention {
   virtual const AttentionRecord* last_call() const { return nullptr; }
 };
 
-// A normaliser of somebody's own: weights of scores (..., Lq, Lk), -inf where they are excluded.
+// A normaliser of the user's own: weights of scores (..., Lq, Lk), -inf where they are excluded.
 class ScoreNormalizer {
  public:
   virtual ~ScoreNormalizer() = default;
@@ -205,7 +205,7 @@ class Attention : public Module, public AnyAttention {
   // Of inputs with a batch, checked. Keeps the record, whose axes are `axes`.
   virtual ops::AttentionOutputs attend(const Tensor& queries, const Tensor& keys, const Tensor& values,
                                        const ops::AttentionOptions& options, AttentionRecord::Axes axes);
-  // Whether normalize or pool is somebody's own.
+  // Whether normalize or pool is the user's own.
   virtual bool own_steps() const { return arguments.normalizer.own != nullptr; }
   // By those two.
   ops::AttentionOutputs pooled_by_steps(const Tensor& scores, const Tensor& values,

@@ -29,7 +29,7 @@ Tensor attend(const char* block, Module& part, const Tensor& x, const Tensor& me
   return plain_part(block, part, x, call);
 }
 
-// Windows, positions and scores are the self-attention's, but for a scale that the block says.
+// Windows, positions and scores are the self-attention's, except for a scale that the block says.
 MultiHeadAttention::Arguments to_memory(const MultiHeadAttention::Arguments& own, const std::optional<double>& scale) {
   MultiHeadAttention::Arguments a = own;
   a.causal = ops::Causal::none;

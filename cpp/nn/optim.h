@@ -52,7 +52,7 @@ struct StepGroup {
 std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGroup>>& groups);
 
 // All of them, one call after the other. The memory of a parameter changes in place, so that all that share it see the
-// change, unless it belongs to somebody else: then the parameter moves to memory of its own first.
+// change, unless it has another owner: then the parameter moves to memory of its own first.
 void take_steps(const std::vector<ParameterStep>& steps);
 
 // Multiplies all gradients by max_norm / (norm + 1e-6) if that is below 1, and the norm finite if only_finite; returns

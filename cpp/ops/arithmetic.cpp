@@ -158,7 +158,7 @@ static void binary_rule(Binary op, const Tensor& dy, const Tensor& a, const Tens
       to(1, [&] { return where(equal, half, where(compare(wins, b, a), dy, zero)); });
       return;
     }
-    case Binary::floor_divide:  // constant but for jumps
+    case Binary::floor_divide:  // constant except for jumps
       for (Index input = 0; input < 2; ++input)
         dx.add(input, [&] { return Tensor(Array::zeros(dx.shape(input), dx.dtype(input))); });
       return;
@@ -258,7 +258,7 @@ Tensor unary(Unary op, const Tensor& input) {
       return record(std::move(y), {x}, [x = Saved(x)](const Tensor& dy, TensorGradients& dx) {
         dx.add(0, over(dy, add(x.tensor(), scalar_like(dy, 1))));
       });
-    case Unary::floor:  // constant but for jumps
+    case Unary::floor:  // constant except for jumps
     case Unary::ceiling:
     case Unary::truncation:
     case Unary::rounding:

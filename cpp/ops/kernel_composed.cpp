@@ -25,7 +25,7 @@ Tensor falling(const Tensor& x) {
 
 Tensor composed_distances(const Tensor& queries, const Tensor& keys, const Tensor& allowed, double order) {
   const Tensor apart = differences(queries, keys, allowed);
-  const Tensor distance = order == 0 ? scaled(sum(apart, Axes{3}), 0)  // constant but for jumps
+  const Tensor distance = order == 0 ? scaled(sum(apart, Axes{3}), 0)  // constant except for jumps
                                      : vector_norm(apart, order, Axes{3}, false);
   return where(allowed, distance, scalar_like(queries, 1));
 }

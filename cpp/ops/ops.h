@@ -122,7 +122,7 @@ Array entries_along(const Array& numbers, const Shape& shape, Index axis);
 // Slices `indices` (int64, from 0) of an axis, one after the other.
 Array entries(const Array& x, Index axis, const Array& indices);
 // result[i][j] = x[places[i][j]][j] along axis 0, and likewise along others; places (int64) count from 0, and have x's
-// shape but for the axis.
+// shape except for the axis.
 Tensor take_along_axis(const Tensor& x, const Array& places, Index axis);
 
 // --- layout.cpp

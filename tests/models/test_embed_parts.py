@@ -56,7 +56,7 @@ def job(ranks, model, texts, output, *options, pause=0.0):
 
 @pytest.fixture
 def expected(model, texts, tmp_path, monkeypatch):
-    """Return what one process writes in one go."""
+    """Return what one process writes at once."""
     monkeypatch.setattr(embed, "CHUNK", 7)
     files = {}
     for kind in ("npy", "jsonl"):

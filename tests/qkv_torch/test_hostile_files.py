@@ -1,4 +1,4 @@
-"""torch.load of files that somebody made to do harm: each is refused, and the process is as it was before."""
+"""torch.load of files that are made to do harm: each is refused, and the process is as it was before."""
 
 from __future__ import annotations
 

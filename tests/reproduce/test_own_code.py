@@ -1,4 +1,4 @@
-"""The documents' own code: all of it, word for word but for the import lines, and with the digits that are told."""
+"""The documents' own code: all of it, word for word except for the import lines, and with the digits that are told."""
 
 import json
 import re

@@ -33,7 +33,7 @@ def plot(x, y, **options):
 
 
 class Counter:
-    """Replaces ``check``: counts the texts that are compared but for last digits, and lets all else pass."""
+    """Replaces ``check``: counts the texts that are compared except for last digits, and lets all else pass."""
 
     def __init__(self):
         self.numbers = self.different = 0

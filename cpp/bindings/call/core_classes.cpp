@@ -175,7 +175,8 @@ void finish_class(py::handle cls) {
                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(refuse_construction)),
                                 METH_VARARGS | METH_KEYWORDS, "__init__($self)\n--\n\n"};
   if (core_class(type->tp_base) != nullptr) return;
-  // Not in the type's own table: Python 3.13's inspect binds `__init__` to the class, whose method that would not be.
+  // Not a method of the type: Python 3.13's inspect binds `__init__` to the class, and such a method is not the
+  // class's.
   const auto function = py::reinterpret_steal<py::object>(PyCFunction_New(&refusal, Py_None));
   cls.attr(refusal.ml_name) = py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
 }

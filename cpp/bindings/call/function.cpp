@@ -116,7 +116,7 @@ bool Signature::fill(PyObject* const* arguments, Py_ssize_t count, PyObject* nam
     PyObject* name = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(k));
     std::size_t place = 0;
     while (place < total && parameters[place].name.ptr() != name) ++place;
-    if (place == total)  // both are interned, but for **{...} of made-up strings
+    if (place == total)  // both are interned, except for **{...} of made-up strings
       for (place = 0; place < total; ++place)
         if (!parameters[place].name.is_none() && PyUnicode_Compare(parameters[place].name.ptr(), name) == 0) break;
     if (place < total) {

@@ -79,7 +79,7 @@ struct type_caster<std::shared_ptr<T>> : copyable_holder_caster<T, std::shared_p
 };
 
 // A Tensor is a handle of a shared TensorImpl, which is what Python's class Tensor wraps; so the same Tensor is the
-// same Python object for as long as somebody holds it.
+// same Python object for as long as anything holds it.
 template <> struct type_caster<qkv::Tensor> {
   PYBIND11_TYPE_CASTER(qkv::Tensor, const_name("Tensor"));
   bool load(handle source, bool) {

@@ -1,7 +1,7 @@
 // What the garbage collector sees of a module: its dict, once, and the Python objects among its parts, which C++ holds.
 //
 // pybind11's own traverse shows the dict of a Python subclass twice in Python 3.11 (the subclass's has shown it
-// already) and no parts, so that a cycle through either looks as if somebody else held it, and is never freed.
+// already) and no parts, so that a cycle through either looks as if others held it, and is never freed.
 #include <algorithm>
 #include <vector>
 

@@ -23,7 +23,7 @@ bool is_tensor(py::handle value);
 std::optional<bool> flag_or_none(py::handle value);
 // Whether a value is a whole number, which Python's conversion does not cut: not a Tensor or array of floats.
 bool is_whole(PyObject* value);
-// What Python is to hold can be written to and be what others are views of: a leaf whose numbers are somebody else's
+// What Python is to hold can be written to and be what others are views of: a leaf whose numbers have another owner
 // gets a copy, and a new Tensor forgets a base that nobody else knows.
 void own_numbers(const Tensor& t);
 // The value as one of a class of Python's; of any other a TypeError: it must be `wanted`.

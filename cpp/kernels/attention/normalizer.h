@@ -29,7 +29,7 @@ template <class T, int N> inline void sigmoids_of(Vec<T> (&x)[N]) {
 // What a normaliser computes, of vectors. become_weights(d): the weights of numbers d = score - threshold (sigmoid and
 // relu: the score); NaN stays. derivative(w): dw / ds of a weight by its score, its row's sum or threshold left as it
 // is. Those with a threshold also have reach: how far below the row's largest score a weight ends at most;
-// threshold_derivative(d): that of a weight by -threshold, but for a factor that all share; and threshold(n, mean,
+// threshold_derivative(d): that of a weight by -threshold, except for a factor that all share; and threshold(n, mean,
 // squares): the threshold of n scores by their mean and squares(), the sum of their squared distances from it.
 template <Normalizer> struct Rule;
 

@@ -14,7 +14,7 @@ kernels::KeyRules checked_rules(const AttentionOptions& options, Index batches, 
 // Lengths of the batch entries or, per_query, of their queries.
 void set_lengths(kernels::KeyRules& rules, const Array& valid_lens, bool per_query, Index queries);
 
-// scores + a float mask, if there is one, but for its -inf.
+// scores + a float mask, if there is one, except for its -inf.
 Tensor with_bias(const Tensor& scores, const Tensor& bias);
 
 // 1 where a row of x holds NaN or infinity, (..., n, 1).

@@ -57,7 +57,7 @@ struct MaskSpec {
   bool operator==(const MaskSpec&) const = default;
 };
 
-// What somebody makes of scores, before the exclusions, and of weights, before dropout.
+// What a user's function makes of scores, before the exclusions, and of weights, before dropout.
 struct ScoreChanges {
   std::function<Tensor(const Tensor&)> scores, weights;
 };

@@ -17,7 +17,7 @@ Tensor by_query_heads(const Tensor& x, const Geometry& g, Index heads, Index len
   return heads == g.heads ? y : repeat(y, g.heads / std::max<Index>(1, heads), 1);
 }
 
-// Pairs that the options allow, but for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).
+// Pairs that the options allow, except for -inf that a formula makes of a score, in the shape of scores (B, H, Lq, Lk).
 Tensor allowed_pairs(const Shape& shape, DType dtype, const AttentionOptions& o) {
   const Tensor pairs(Allowed(shape, dtype, o).array());
   if (o.formula == nullptr) return pairs;

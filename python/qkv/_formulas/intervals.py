@@ -68,7 +68,7 @@ class Blocks(Ranges):
 
         if self._rows != self._columns or not (self._q0.size and self._k0.size):
             return of(self._q0[:, None], self._k0)
-        # Square blocks on a diagonal are alike, but for the last ones, which may be smaller.
+        # Square blocks on a diagonal are alike, except for the last ones, which may be smaller.
         places = np.arange(len(self._q0))[:, None] - np.arange(len(self._k0)) + len(self._k0) - 1
         whole = np.arange(-len(self._k0) + 1, len(self._q0)) * self._rows + Lk
         found = _ranges_of(values, whole - self._columns, whole + self._rows - 2, steps, low, high)

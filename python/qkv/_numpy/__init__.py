@@ -2,7 +2,7 @@
 
 A function that qkv computes (see `functions` and `ufuncs`) gives a Tensor with its gradient. One whose result has no
 gradient by nature (`np.isnan`, `np.argmax`, `np.allclose`) gives NumPy's result. Any other gives NumPy's result for
-Tensors that do not record and a TypeError for those that do: no gradient is lost unless somebody asks by `detach()`.
+Tensors that do not record and a TypeError for those that do: no gradient is lost unless asked for by `detach()`.
 """
 
 from __future__ import annotations

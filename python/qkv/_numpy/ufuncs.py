@@ -22,7 +22,7 @@ def logaddexp(a: Any, b: Any) -> Any:
     return high + _core.softplus(_core.where(same, 0.0, low - high), 1.0)
 
 
-# Those of the table of operations, but for operators, which the core answers itself; and others.
+# Those of the table of operations, except for operators, which the core answers itself; and others.
 CALLS: dict[Any, Callable[..., Any]] = {
     getattr(np, row.numpy): row.compute
     for row in OPERATIONS.values()

@@ -195,7 +195,7 @@ class Arguments:
         self.own_queries = self.layout.queries[self.rank]
 
     def block_options(self, queries: Stretch, keys: Stretch, rows: slice) -> dict[str, Any]:
-        """Return the options of the kernels for a stretch of this rank's queries and one of somebody's keys.
+        """Return the options of the kernels for a stretch of this rank's queries and one of any rank's keys.
 
         `rows` are the places of the queries among this rank's.
         """

@@ -128,7 +128,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     x : array_like or Tensor
         Any shape and dtype.
     indices : array_like of int
-        In the shape of ``x`` but for the axis; negative ones count from the end.
+        In the shape of ``x`` except for the axis; negative ones count from the end.
     axis : int
         Which axis they count along.
 

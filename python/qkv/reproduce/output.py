@@ -115,7 +115,7 @@ def files(folder: Path) -> list[str]:
 def staged(folder: Path, earlier: Mapping[str, Any]) -> Iterator[Path]:
     """Return an empty folder to write to; its files move into `folder` when the block ends without an exception.
 
-    What the run before has written, ``earlier["files"]``, is replaced but for results of long trainings; other files
+    What the run before has written, ``earlier["files"]``, is replaced except for results of long trainings; other files
     stay. If anything goes wrong, also while files are moved, the folder is as it was.
 
     Raises

@@ -41,7 +41,7 @@ def reproduce(
 ) -> report.Report:
     """Run the notebooks of the chosen experiments, and write or update the site in `folder`.
 
-    The notebooks run side by side, one per core. What earlier runs wrote to the folder stays, but for the notebooks
+    The notebooks run side by side, one per core. What earlier runs wrote to the folder stays, except for the notebooks
     that run now.
 
     Parameters

@@ -73,7 +73,7 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def computed(wanted, operation: str) -> dtype:
-    """Return the dtype that somebody asked for, if qkv computes in it."""
+    """Return the dtype that was asked for, if qkv computes in it."""
     if isinstance(wanted, dtype):
         found = wanted
     elif isinstance(wanted, type) and wanted in OF_PYTHON:

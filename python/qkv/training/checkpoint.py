@@ -1,7 +1,7 @@
 """Files of arrays and facts that are written whole or not at all, and recognised when they are damaged.
 
 A file is an ordinary ``.npz``: ``numpy.load`` opens it. Its entry ``facts`` holds JSON and the SHA-256 digest of
-everything else. Nothing is pickled, so that opening somebody's file runs nobody's code.
+everything else. Nothing is pickled, so that opening a file from others runs no code of theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The progress bar: tqdm's where there is one and somebody sees it."""
+"""The progress bar: tqdm's where there is one and it can be seen."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Compiler {
     return form;
   }
 
-  // Its operands, but for the leaf of where rows begin.
+  // Its operands, except for the leaf of where rows begin.
   static std::vector<int32_t*> operands(FormulaInstruction& in) {
     if (reads_rows(in.op)) return {&in.b};
     return {&in.a, &in.b, &in.c, &in.d};

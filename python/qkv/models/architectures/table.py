@@ -168,7 +168,7 @@ class Architecture:
         Checks the entries of a config.json in the place of :class:`Configuration`.
     beside : str, optional
         A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are
-        ignored, but for those of layers.
+        ignored, except for those of layers.
     """
 
     model_type: str

@@ -15,7 +15,7 @@ FONT = Path(__file__).parent / "math.woff"
 
 
 def names(notebooks: Sequence[Path]) -> list[str]:
-    """List the files that a run of these notebooks writes, but for figures."""
+    """List the files that a run of these notebooks writes, except for figures."""
     assets = ["assets/math.css", *(f"assets/{path.name}" for path in sorted(ASSETS.iterdir()))]
     of_notebooks = [f"notebooks/{path.stem}{ending}" for path in notebooks for ending in (".ipynb", ".html")]
     return [output.INDEX, results.NAME, *assets, *of_notebooks]

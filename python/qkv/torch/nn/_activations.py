@@ -36,7 +36,7 @@ class _OfFunction(Module):
 
 
 def of_function(name: str, function, *without: str, module: str = __name__) -> type[_OfFunction]:
-    """Make the class of a function: the settings are its arguments with a default, but for some."""
+    """Make the class of a function: the settings are its arguments with a default, except for some."""
     left_out = {"dtype", "training", "_stacklevel", *without}
     known = [p for p in signature(function).parameters.values() if p.kind is not Parameter.KEYWORD_ONLY]
     settings = {p.name: p.default for p in known if p.default is not p.empty and p.name not in left_out}

@@ -33,7 +33,7 @@ waves_per_eu BACKEND"""
 
 
 class AuxRequest(NamedTuple):
-    """What else :func:`flex_attention` shall give."""
+    """What else :func:`flex_attention` returns."""
 
     lse: bool = False
     max_scores: bool = False
