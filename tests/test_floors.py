@@ -56,7 +56,7 @@ def imported_by_call(node: ast.Call) -> str | None:
 
 
 def imported_modules(path: Path, source: str, known: set[str]) -> set[str]:
-    """Return the modules of qkv that a file imports, inside functions too, but for its own package's `__init__`."""
+    """Return the modules of qkv that a file imports, inside functions too, except for its own package's `__init__`."""
     package, own, found = path.relative_to(PYTHON).parent.parts, module_name(path), set()
 
     def read(node: ast.AST) -> None:
