@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -74,6 +75,10 @@ NAMES = [
 ]
 
 
+@pytest.mark.skipif(
+    os.environ.get("QKV_SANITIZER") == "thread",
+    reason="the race is the test's own: a copy is made of what changes",
+)
 @pytest.mark.parametrize("names", [NAMES[i::3] for i in range(3)])
 def test_integers_that_change_while_they_are_read(names):
     program = PROGRAM.replace("SECONDS", "0.7")
