@@ -72,6 +72,7 @@ class TestMissing:
                 r"shape must hold the 6 numbers of a Tensor \(2, 3\)",
             ),
             (lambda: torch.ones(2, 3).sum(2), "dim must be from -2 to 1"),
+            (lambda: torch.ones(2, 3).permute(0, 2), "dim must be from -2 to 1"),
             (
                 lambda: torch.ones(2, 3).expand(2, 5),
                 r"shape must be one that \(2, 3\) broadcasts to; got \(2, 5\)",

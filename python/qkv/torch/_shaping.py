@@ -190,8 +190,16 @@ def repeat(input, *repeats):
     return np.tile(as_core(input), counts)
 
 
+def _order(t, dims: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(_core_shape(t))
+    if dims and not (-rank <= min(dims) and max(dims) < rank):
+        for dim in dims:
+            axis_of(dim, rank, "permute")  # which refuses the one out of range
+    return dims
+
+
 _TABLE = {
-    "permute: Permute": lambda input, *dims: Core.transpose(input, sizes(dims)),
+    "permute: Permute": lambda input, *dims: Core.transpose(input, _order(input, sizes(dims))),
     ".stride": lambda input, dim=None: _core.strides(input) if dim is None else _core.strides(input)[dim],
     ".is_contiguous": lambda input, memory_format=None: bool(_core.is_packed(input)),
     ".contiguous: Clone": lambda t, memory_format=None: t if _core.is_packed(t) else Core.copy(t),
