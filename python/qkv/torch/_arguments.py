@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .._words.errors import real, shown
 
-Core: Any = _core.Tensor
+Core: Any = _core.Tensor  # whose methods in `qkv.torch` have PyTorch's arguments
 _core_shape = Core.shape.fget
 NUMBERS = (int, float, np.number, np.bool_)
 OPERANDS = (Core, np.ndarray, *NUMBERS)  # what arithmetic takes

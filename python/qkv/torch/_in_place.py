@@ -39,7 +39,7 @@ _defined = {_name: _define(_name) for _name in _IN_PLACE.split()}
 
 def _attach(name: str, changed) -> None:
     """Let ``t += x`` and its like change `t`: floating numbers without a graph at once, all else as ``t.add_(x)``."""
-    compute, operation = getattr(Core, f"__{name}__"), f"{changed.__name__}"
+    compute, operation = getattr(Core, f"__{name}__"), changed.__name__
 
     def operator(t, x):
         if not isinstance(x, OPERANDS):

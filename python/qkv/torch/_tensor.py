@@ -19,16 +19,16 @@ from .._numpy import plain as replaced
 from .._numpy import tensors_in
 from .._words.errors import shown
 from . import _dtypes
+from ._arguments import Core, _core_shape
 from ._dtypes import Size, dtype
 from ._node import Node
 from ._outside import equal_of, lies_outside
 from ._printing import tensor_text
 from ._spelling import told
 
-Core: Any = _core.Tensor  # whose methods here have PyTorch's arguments
 F = TypeVar("F", bound=Callable[..., Any])
 
-_core_shape, _core_size, _core_leaf = (getattr(Core, name).fget for name in ("shape", "size", "is_leaf"))
+_core_size, _core_leaf = Core.size.fget, Core.is_leaf.fget
 _core_grad, _core_requires = Core.grad, Core.requires_grad
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # torch.<name>
