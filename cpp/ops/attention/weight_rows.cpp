@@ -170,9 +170,9 @@ struct Grid {
 
 // The largest or the sum of the weights from `begin` to `end`; NaN where one of them is.
 template <class T> T reduced(const T* begin, const T* end, bool largest) {
-  const auto& kernel = kernels::kernels<T>().reduce;
   T most = 0, sum = 0;
   if (end - begin > 32) {
+    const auto& kernel = kernels::kernels<T>().reduce;
     (largest ? kernel.max_of_rows : kernel.sum_of_rows)(&sum, begin, 1, end - begin);
     return sum;
   }
