@@ -196,12 +196,6 @@ OPERATIONS: dict[str, tuple[Operation, list[Goal]]] = {
     "topk": (best(LARGE), [NEAR]),
     "gather": (gather(LARGE), [NEAR]),
     "scatter_add": (scatter_add(LARGE), [NEAR]),
-    "median": (
-        unary(
-            lambda module, a: qkv._core.median(a, 1) if module is qkv else tuple(module.median(a, 1)), LARGE
-        ),
-        [NEAR],
-    ),
     f"backward through {DEEP:,} nodes": (deep_backward, [THIN]),
 }
 FAMILIES: dict[str, tuple[Callable[[tuple[int, ...]], Operation], list[Goal]]] = {

@@ -154,9 +154,6 @@ template <class T> void unary(Unary op, T* y, const T* x, Index n) {
     case Unary::rounding:
       for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(rint(x[i]));
       return;
-    case Unary::sign:
-      for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(x[i] > 0) - static_cast<T>(x[i] < 0);
-      return;
   }
 }
 

@@ -44,8 +44,7 @@ enum class Unary {
   floor,
   ceiling,
   truncation,
-  rounding,
-  sign
+  rounding
 };
 enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
 

@@ -111,7 +111,7 @@ std::span<const UnaryFunction> unary_functions() {
                                           {"sinh", Unary::hyperbolic_sine}, {"cosh", Unary::hyperbolic_cosine},
                                           {"erf", Unary::error_function},   {"floor", Unary::floor},
                                           {"ceil", Unary::ceiling},         {"trunc", Unary::truncation},
-                                          {"round", Unary::rounding},       {"sign", Unary::sign}};
+                                          {"round", Unary::rounding}};
   return all;
 }
 
@@ -262,7 +262,6 @@ Tensor unary(Unary op, const Tensor& input) {
     case Unary::ceiling:
     case Unary::truncation:
     case Unary::rounding:
-    case Unary::sign:
       return record(std::move(y), {x}, [](const Tensor&, TensorGradients& dx) {
         dx.add(0, Tensor(Array::zeros(dx.shape(0), dx.dtype(0))));
       });

@@ -100,8 +100,6 @@ Sorted sort(const Tensor& x, Index axis, bool descending);
 Array topk(const Tensor& x, Index k, Index axis, bool largest);
 // The largest, or smallest, numbers along an axis, the first of equal ones, and their places.
 std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest);
-// Where the middle number is, the lower one of two, or the first NaN; the axis has size 1 then.
-Array middle_places(const Tensor& x, Index axis);
 
 // --- gather.cpp
 // Whose index it is, for errors, and whether it may count from the end.

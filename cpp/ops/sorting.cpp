@@ -151,26 +151,6 @@ Array topk(const Tensor& x, Index k, Index axis, bool largest) {
   return from_rows(places, p, shape);
 }
 
-Array middle_places(const Tensor& x, Index axis) {
-  axis = checked_axis("median", axis, x.rank());
-  const ReducedAxes p = reduced_axes("median", x.shape(), Axes{axis}, true);
-  if (p.length == 0) fail_value("median: x must have at least one number on axis ", axis, "; got x ", x.shape());
-  const Array rows = rows_of(x.data(), p);
-  Array places(p.result, DType::int64);
-  const Index n = p.length, middle = (n - 1) / 2;
-  each_row(rows, p.rows, n, [&]<class T, class Item>(const T* numbers, Item* items, Index row) {
-    const T* missing = std::find_if(numbers, numbers + n, [](T v) { return v != v; });
-    Index place = missing - numbers;
-    if (missing == numbers + n) {
-      fill(items, numbers, n, false);
-      std::nth_element(items, items + middle, items + n);
-      place = items[middle].place();
-    }
-    places.data<std::int64_t>()[row] = place;
-  });
-  return places;
-}
-
 std::pair<Tensor, Tensor> extreme(const Tensor& x, Index axis, bool keepdims, bool largest) {
   const Tensor places = (largest ? argmax : argmin)(x, axis, true);
   const Tensor values = take_along_axis(x, places.data(), axis);

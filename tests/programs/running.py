@@ -26,7 +26,6 @@ EXEMPT = {
     "strides of results": "PyTorch's have those of their operands, ours are packed: a reshape copies elsewhere",
     "deviation of equal numbers": "it is rounding error alone, and its gradient a quotient of two such",
     "best of equal numbers": "PyTorch leaves open which of them topk takes, and so where the gradient goes",
-    "median of what overlaps": "PyTorch reads past an expanded Tensor",
     "view made without gradients": "PyTorch says that it requires a gradient, but none flows through it",
     "view that is a leaf": "PyTorch forgets it, and with it its gradient, once its memory was changed",
     "view of hidden memory": "PyTorch's result is a view of what has no name, and its own views do not follow it",
@@ -111,11 +110,6 @@ class Session:
             _mentions(line, name) and _has_ties(self.theirs[name]) for name in self.names
         ):
             counts["exempt: best of equal numbers"] += 1
-            return
-        if kind == "median" and any(
-            _mentions(line, name) and overlaps_itself(self.theirs[name]) for name in self.names
-        ):
-            counts["exempt: median of what overlaps"] += 1
             return
         if self._depends_on_strides(line, kind):
             counts["exempt: strides of results"] += 1

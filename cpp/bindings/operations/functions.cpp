@@ -170,7 +170,6 @@ void bind_functions(Functions& m) {
   op<Floating, Floating, Number, Reduction>(
       m, "huber(predictions, targets, delta, reduction)",
       py::overload_cast<const Tensor&, const Tensor&, double, ops::Reduction>(ops::huber));
-  op<Floating, Number>(m, "huber_of(difference, delta)", py::overload_cast<const Tensor&, double>(ops::huber));
   op<Floating, Floating, FloatingOrNone, FloatingOrNone, Reduction>(
       m, "binary_cross_entropy_with_logits(logits, targets, weight, pos_weight, reduction)", ops::binary_cross_entropy);
   op<Floating, Floating, bool, Reduction>(m, "kl_div(log_probs, targets, log_targets, reduction)", ops::kl_divergence);
@@ -180,7 +179,6 @@ void bind_functions(Functions& m) {
     ops::Sorted sorted = ops::sort(x, axis, descending);
     return Found{std::move(sorted.values), std::move(sorted.places)};
   });
-  op(m, "median(x, axis)", [](Any x, Index axis) { return found_at(x, ops::middle_places(x, axis), axis); });
   op(m, "topk(x, k, axis, largest)",
      [](Any x, Index k, Index axis, bool largest) { return found_at(x, ops::topk(x, k, axis, largest), axis); });
   op<Any, Index>(m, "tril(x, k=0)", ops::lower_triangle);

@@ -191,16 +191,6 @@ void set_in_place(const char* operation, const Tensor& t, const Tensor& result) 
   change(operation, t, result);
 }
 
-Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
-  const Array at = places_of(t.shape(), row_major(t.shape()), items);
-  Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
-  while (least.rank() > at.rank() && least.front() == 1) least.erase(least.begin());
-  const Index count = at.numel();
-  const Tensor values = ops::reshape(ops::broadcast_to(ops::reshape(value, least), at.shape()), {count});
-  const Tensor all = ops::reshape(t, {t.numel()});
-  return ops::reshape(ops::scatter({"Tensor", "index"}, all, at.reshaped({count}), values, 0, false), t.shape());
-}
-
 Tensor replacement(const Tensor& t, const Tensor& value) {
   const Tensor whole = ops::broadcast_to(value, t.shape());
   if (!wants_gradient({t, value})) return whole;
@@ -211,6 +201,18 @@ Tensor replacement(const Tensor& t, const Tensor& value) {
 }
 
 namespace {
+
+// What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
+// get no gradient.
+Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value) {
+  const Array at = places_of(t.shape(), row_major(t.shape()), items);
+  Shape least = value.shape();  // leading axes of size 1 may be too many, as in NumPy
+  while (least.rank() > at.rank() && least.front() == 1) least.erase(least.begin());
+  const Index count = at.numel();
+  const Tensor values = ops::reshape(ops::broadcast_to(ops::reshape(value, least), at.shape()), {count});
+  const Tensor all = ops::reshape(t, {t.numel()});
+  return ops::reshape(ops::scatter({"Tensor", "index"}, all, at.reshaped({count}), values, 0, false), t.shape());
+}
 
 // Booleans < integers < floats: a change in place keeps the dtype, so it may not need a higher kind.
 int kind(DType dtype) { return dtype == DType::boolean ? 0 : dtype == DType::int64 ? 1 : 2; }

@@ -135,9 +135,6 @@ void bind_subclass(Functions& m) {
     return fits;
   });
   m.def("detach_in_place(t)", detach_in_place);
-  m.def("replaced(t, index, values)", [](const Tensor& t, const py::object& index, const Tensor& values) {
-    return replaced(t, selection_from(index).items, values);
-  });
   m.def("set_data(t, other)", set_data);
   m.def("expanded(t, shape)",
         [](const Tensor& t, py::handle shape) { return ops::expand(t, shape_from(shape, "expand", "shape")); });

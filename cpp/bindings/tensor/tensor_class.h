@@ -43,9 +43,6 @@ struct Selection {
 Selection selection_from(const py::object& index);
 Tensor get_item(const Tensor& t, const py::object& index);
 void set_item(const Tensor& t, const py::object& index, py::handle value);
-// What t would be after t[items] = value. Where several values go to the same place, the last one stays, and the others
-// get no gradient.
-Tensor replaced(const Tensor& t, const py::tuple& items, const Tensor& value);
 // A leaf with memory of its own, at the same strides; Tensors that share memory do so again if they are copied
 // together.
 Tensor deep_copied(const Tensor& t, py::dict& memo);

@@ -3,7 +3,7 @@
 // layers.
 //
 //   op(m, "softmax(x, axis, temperature)", ops::softmax);
-//   op(m, "median(x, axis)", [](Any x, Index axis) { ... });
+//   op(m, "sort(x, axis, descending)", [](Any x, Index axis, bool descending) { ... });
 //   op<Any, Index>(m, "tril(x, k=0)", ops::lower_triangle);
 //   op(gru, "forward(x)", [](GRU& self, const Tensor& x) { return self.GRU::forward(x); });
 //   op(m, "entmax: sparsemax(x)", ...);  // errors are entmax's; else those of the function, or of the layer
