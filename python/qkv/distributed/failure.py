@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 from .agreed import is_agreed
 
 LONGEST = 400  # letters of an error's text in the line
-STEP, STEPS = 0.25, 4  # seconds by which the next rank tells later, and how many ranks do so
+STEP, STEPS = 0.5, 4  # seconds by which the next rank tells later, and how many ranks do so
 AGREED_STEP = 2.5  # the same where all ranks fail
+FORWARDED = 0.2  # seconds in which the launcher reads what was printed: it drops the rest when the job ends
 
 _rank_process = 0  # that is watched; its children are no ranks
 _settled = False
@@ -96,14 +97,16 @@ def end_job(reason: BaseException | str, show: Callable[[], object] | None = Non
     if isinstance(reason, SystemExit) and isinstance(reason.code, int):
         status = reason.code & 0xFF or 1
     try:
+        agreed = isinstance(reason, BaseException) and is_agreed(reason)
+        time.sleep(min(world.Get_rank(), STEPS) * (AGREED_STEP if agreed else STEP))
         if isinstance(reason, BaseException):
-            time.sleep(min(world.Get_rank(), STEPS) * (AGREED_STEP if is_agreed(reason) else STEP))
             reason = message(reason, world.Get_rank(), world.Get_size())
         if show is not None:
             show()
         print(f"qkv: {reason}; the job ends", file=sys.stderr)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        time.sleep(FORWARDED)
     finally:
         world.Abort(status)
     os._exit(status)
