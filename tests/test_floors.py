@@ -16,7 +16,17 @@ from test_structure import BINDINGS, MODULES, ORDER, PYTHON, ROOT
 
 FLOORS = [  # of python/qkv, where those of one line may use each other
     ["_core"],
-    ["_atomic", "_deprecated", "_operations", "_public", "_words", "_display", "functions", "random"],
+    [
+        "_atomic",
+        "_deprecated",
+        "_operations",
+        "_public",
+        "_types",
+        "_words",
+        "_display",
+        "functions",
+        "random",
+    ],
     ["_formulas", "_numpy", "masks", "scores", "kernel_pooling", "interop"],
     ["nn", "optim", "losses", "data", "reference", "distributed"],
     ["models"],

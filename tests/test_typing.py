@@ -156,6 +156,26 @@ def test_functions_have_the_extension_s_signatures():
         assert [arguments(s) for s in stubs] == real, name
 
 
+def statements(text: str) -> list[str]:
+    """Return a module's statements without its imports, of which a stub keeps those that it needs."""
+    imports = (ast.Import, ast.ImportFrom)
+    return [ast.unparse(node) for node in ast.parse(text).body if not isinstance(node, imports)]
+
+
+def test_stubs_of_functions_are_those_of_the_functions(monkeypatch):
+    tools = Path(__file__).parents[1] / "tools"
+    monkeypatch.syspath_prepend(str(tools))
+    function_stubs = pytest.importorskip("function_stubs")
+    sources = function_stubs.sources()
+    assert {path.stem for path in sources} > {"attention", "elementwise", "losses"}
+    assert {p.with_suffix(".pyi") for p in sources} == {
+        p for folder in ("", *function_stubs.FOLDERS) for p in (function_stubs.PACKAGE / folder).glob("*.pyi")
+    } - {function_stubs.PACKAGE / "_core.pyi"}
+    for source in sources:
+        stub = source.with_suffix(".pyi").read_text(encoding="utf8")
+        assert statements(stub) == statements(function_stubs.text(source)), source.name
+
+
 def test_setters_are_where_the_extension_has_them():
     for name, stub in CLASSES.items():
         for member, stubs in functions(stub.body).items():
@@ -198,8 +218,11 @@ def test_layers_of_python_list_the_classes_of_the_core():
 
 
 PROGRAM = """
+from typing import Any
+
 import numpy as np
 import qkv
+from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 x = qkv.tensor(np.ones((2, 3, 4)), requires_grad=True)
@@ -215,7 +238,24 @@ assert_type(layer.q_proj.weight, qkv.nn.Parameter)
 assert_type(layer.eval(), qkv.nn.MultiHeadAttention)
 qkv.optim.Adam(layer.parameters(), lr=0.1).step()
 assert_type(qkv.grad(x.sum(), x), qkv.Tensor | list[qkv.Tensor])
+array, attend = np.ones((2, 3, 4)), qkv.scaled_dot_product_attention
+assert_type(qkv.exp(array), NDArray[Any])
+assert_type(qkv.exp([1.0, 2.0]), NDArray[Any])
+assert_type(qkv.exp(x), qkv.Tensor)
+assert_type(qkv.matmul(array, x), qkv.Tensor)
+assert_type(qkv.where(array > 0, x, 0.0), qkv.Tensor)
+assert_type(qkv.concatenate([x, x]), qkv.Tensor)
+assert_type(qkv.topk(array, 2), tuple[NDArray[Any], NDArray[Any]])
+assert_type(qkv.losses.mse(x, array), qkv.Tensor)
+assert_type(attend(array, array, array), NDArray[Any])
+assert_type(attend(x, array, array, return_weights=True), tuple[qkv.Tensor, qkv.Tensor])
+assert_type(attend(array, array, array, return_weights=True), tuple[NDArray[Any], NDArray[Any]])
+assert_type(attend(x, x, x, return_weights=True, return_lse=True), tuple[qkv.Tensor, qkv.Tensor, qkv.Tensor])
+assert_type(qkv.linear_attention(x, x, x, return_state=True), tuple[qkv.Tensor, qkv.Tensor])
+assert_type(qkv.NadarayaWatson().fit([1.0], [2.0]).predict([1.0]), NDArray[Any])
 layer(x, valid_length=3)  # type: ignore[call-overload]
+qkv.exp("x", axis=0)  # type: ignore[call-overload]
+qkv.look.record(array, array)  # type: ignore[arg-type]
 qkv.nn.Linear(2)  # type: ignore[call-arg]
 """
 

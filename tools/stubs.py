@@ -34,23 +34,11 @@ DecoderState: TypeAlias = tuple[Tensor, Tensor, Tensor | None]
 
 # What an argument of type `object` is, by its name.
 NUMBERS = "x y queries keys values data query key value gradient src tgt memory residual words"
-LENGTHS_AND_MASKS = "context valid_lens attn_mask dropout_keep memory_valid_lens memory_attn_mask state"
+OPTIONAL = "valid_lens attn_mask dropout_keep memory_valid_lens memory_attn_mask state"  # None is said by position, too
 ARGUMENTS = {
     **dict.fromkeys(NUMBERS.split(), "Numbers"),
-    **dict.fromkeys(
-        [
-            "context",
-            "valid_lens",
-            "attn_mask",
-            "dropout_keep",
-            "memory_valid_lens",
-            "memory_attn_mask",
-            "state",
-            "hidden_states",
-            "attention_mask",
-        ],
-        "Numbers",
-    ),
+    **dict.fromkeys(OPTIONAL.split(), "Numbers | None"),
+    **dict.fromkeys(["context", "hidden_states", "attention_mask"], "Numbers"),
     "ids": "ArrayLike",
     "indices": "ArrayLike",
     "input_ids": "Numbers",

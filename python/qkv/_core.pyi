@@ -1550,10 +1550,10 @@ def additive_attention(
     keys: Numbers,
     values: Numbers,
     score_weight: Any,
-    valid_lens: Numbers,
-    attn_mask: Numbers,
+    valid_lens: Numbers | None,
+    attn_mask: Numbers | None,
     dropout_p: float,
-    dropout_keep: Numbers,
+    dropout_keep: Numbers | None,
     masked_value: float | None,
     return_weights: bool,
 ) -> Any: ...
@@ -1703,7 +1703,7 @@ def kernel_attention(
     values: Numbers,
     kernel: str,
     bandwidth: Any,
-    valid_lens: Numbers,
+    valid_lens: Numbers | None,
     return_weights: bool,
 ) -> Any: ...
 def kernel_values(u: Any, kernel: str) -> Any: ...
@@ -1726,7 +1726,7 @@ def linear_attention(
     beta: Any,
     update_rule: str,
     scale: Any,
-    state: Numbers,
+    state: Numbers | None,
     chunk_size: int,
     return_state: bool,
 ) -> Any: ...
@@ -1738,7 +1738,7 @@ def log_softmax(x: Numbers, axis: int, temperature: float) -> Any: ...
 def logsumexp(x: Numbers, axis: int | tuple[int, ...] | None, keepdims: bool) -> Any: ...
 def lstm_step(from_input: Tensor, from_state: Tensor, c: Tensor) -> tuple[Tensor, Tensor]: ...
 def mark_parameter(t: Tensor) -> None: ...
-def masked_softmax(scores: Any, valid_lens: Numbers, mask: Any, masked_value: float | None) -> Any: ...
+def masked_softmax(scores: Any, valid_lens: Numbers | None, mask: Any, masked_value: float | None) -> Any: ...
 def matmul(a: Any, b: Any) -> Any: ...
 def maximum(a: Any, b: Any) -> Any: ...
 def measures_of(weights: Any, earlier: Any, separators: Any, real: Any, offset: int, cross: bool) -> Any: ...
@@ -1754,7 +1754,9 @@ def observed_call(
 def one_hot(ids: ArrayLike, num_classes: int | None) -> Any: ...
 def optimizer_step(arg0: Sequence[StepGroup], /) -> None: ...
 def pad(x: Numbers, before: Any, behind: Any, value: Numbers) -> Any: ...
-def pool_by_kernel(kernel_values: Any, values: Numbers, valid_lens: Numbers, return_weights: bool) -> Any: ...
+def pool_by_kernel(
+    kernel_values: Any, values: Numbers, valid_lens: Numbers | None, return_weights: bool
+) -> Any: ...
 def promoted(*args: Any) -> list[Any]: ...
 def record_rule(
     operation: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor], rule: Any
@@ -1774,19 +1776,19 @@ def scaled_dot_product_attention(
     query: Numbers,
     key: Numbers,
     value: Numbers,
-    attn_mask: Numbers,
+    attn_mask: Numbers | None,
     dropout_p: Any,
     is_causal: Causal,
     scale: Any,
     enable_gqa: bool,
-    valid_lens: Numbers,
+    valid_lens: Numbers | None,
     window: tuple[int, int] | None,
     softcap: Any,
     alibi_slopes: Any,
     q_offset: Any,
     sinks: Any,
     masked_value: Any,
-    dropout_keep: Numbers,
+    dropout_keep: Numbers | None,
     return_weights: bool,
     return_lse: bool,
     score_mod: Any = None,

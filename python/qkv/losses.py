@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from . import _core
 from ._public import explained, publish
+from ._types import Numbers, Result
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -22,14 +23,14 @@ Reduction = Literal["mean", "sum", "none"]
 
 @explained
 def cross_entropy(
-    logits: Any,
-    targets: Any,
+    logits: Numbers,
+    targets: Numbers,
     *,
-    weight: Any = None,
+    weight: Numbers | None = None,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     reduction: Reduction = "mean",
-) -> Any:
+) -> Result:
     """``-(1 - s) w[t] log p[t] - s/V sum_c w[c] log p[c]``, ``p = softmax(logits)``, for each target ``t``.
 
     Parameters
@@ -74,13 +75,13 @@ def cross_entropy(
 
 @explained
 def nll_loss(
-    log_probs: Any,
-    targets: Any,
+    log_probs: Numbers,
+    targets: Numbers,
     *,
-    weight: Any = None,
+    weight: Numbers | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
-) -> Any:
+) -> Result:
     """``-w[t] log p[t]`` for each target ``t``: :func:`cross_entropy` after a :func:`qkv.log_softmax`.
 
     Parameters
@@ -117,7 +118,7 @@ def nll_loss(
 
 
 @explained
-def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
+def mse(predictions: Numbers, targets: Numbers, *, reduction: Reduction = "mean") -> Result:
     """``(predictions - targets)^2``.
 
     Parameters
@@ -146,7 +147,7 @@ def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any
 
 
 @explained
-def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
+def l1(predictions: Numbers, targets: Numbers, *, reduction: Reduction = "mean") -> Result:
     """``|predictions - targets|``; the derivative at 0 is 0.
 
     Parameters
@@ -175,7 +176,9 @@ def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Any:
 
 
 @explained
-def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Any:
+def huber(
+    predictions: Numbers, targets: Numbers, *, delta: float = 1.0, reduction: Reduction = "mean"
+) -> Result:
     """``d^2 / 2`` of the difference ``d`` within ``delta``, ``delta (|d| - delta / 2)`` beyond.
 
     Parameters
@@ -211,8 +214,13 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, reduction: Redu
 
 @explained
 def binary_cross_entropy_with_logits(
-    logits: Any, targets: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Reduction = "mean"
-) -> Any:
+    logits: Numbers,
+    targets: Numbers,
+    *,
+    weight: Numbers | None = None,
+    pos_weight: Numbers | None = None,
+    reduction: Reduction = "mean",
+) -> Result:
     """``w (-p t log sigmoid(x) - (1 - t) log sigmoid(-x))`` for each logit ``x`` and target ``t``.
 
     Parameters
@@ -249,12 +257,12 @@ def binary_cross_entropy_with_logits(
 
 @explained
 def kl_div(
-    log_probs: Any,
-    targets: Any,
+    log_probs: Numbers,
+    targets: Numbers,
     *,
     log_targets: bool = False,
     reduction: Literal["mean", "batchmean", "sum", "none"] = "mean",
-) -> Any:
+) -> Result:
     """``t (log t - log p)``: the Kullback-Leibler divergence of distributions ``t`` from ``p``, summed over classes.
 
     Parameters

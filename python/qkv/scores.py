@@ -12,9 +12,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ._core import Tensor
 from ._formulas import array_of, fixed, is_array
 from ._public import explained, publish
+from ._types import Numbers
 from ._words.errors import integer_of, shown
 
 __all__ = ["alibi", "disentangled", "relative_bias", "shaw", "soft_cap", "transformer_xl"]
@@ -23,7 +26,7 @@ ScoreMod = Callable[..., Any]
 
 
 @explained
-def alibi(slopes: Any) -> ScoreMod:
+def alibi(slopes: Numbers) -> ScoreMod:
     """``score - slopes[h] * |q_idx - kv_idx|``: the further a key, the lower its score.
 
     Parameters
@@ -61,7 +64,7 @@ def _alibi(slopes: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> 
 
 
 @explained
-def soft_cap(cap: Any) -> ScoreMod:
+def soft_cap(cap: float | Tensor | NDArray[Any]) -> ScoreMod:
     """``cap * tanh(score / cap)``: scores between ``-cap`` and ``cap``.
 
     Parameters
@@ -100,7 +103,9 @@ def _soft_cap(cap: Any, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> 
 
 
 @explained
-def relative_bias(table: Any, max_distance: int = 128, bidirectional: bool = True) -> ScoreMod:
+def relative_bias(
+    table: Tensor | NDArray[Any], max_distance: int = 128, bidirectional: bool = True
+) -> ScoreMod:
     """``score + table[bucket(kv_idx - q_idx), h]``: T5's learned number for each head and bucket of distances.
 
     Half of the buckets hold one distance each, the others grow by powers up to `max_distance`. Bidirectional: half of
@@ -175,7 +180,7 @@ def _relative_bias(
 
 
 @explained
-def shaw(query_times_table: Any, q_offset: int = 0) -> ScoreMod:
+def shaw(query_times_table: Numbers, q_offset: int = 0) -> ScoreMod:
     """``score + query_times_table[b, h, i, clip(kv_idx - q_idx, -K, K) + K]``: a vector for each clipped distance.
 
     Parameters
@@ -223,7 +228,7 @@ def _shaw(
 
 
 @explained
-def transformer_xl(query_times_positions: Any, q_offset: int = 0) -> ScoreMod:
+def transformer_xl(query_times_positions: Numbers, q_offset: int = 0) -> ScoreMod:
     """``score + query_times_positions[b, h, i, q_idx - kv_idx + Lk - 1]``: each query meets a vector of every distance.
 
     Content and position biases ``u`` and ``v`` belong to what is multiplied: ``query = q + u`` in the call and
@@ -275,7 +280,7 @@ def _transformer_xl(
 
 @explained
 def disentangled(
-    content_to_position: Any, position_to_content: Any, max_distance: int, q_offset: int = 0
+    content_to_position: Numbers, position_to_content: Numbers, max_distance: int, q_offset: int = 0
 ) -> ScoreMod:
     """``score + c2p[b, h, i, d(q_idx, kv_idx)] + p2c[b, h, kv_idx, d(kv_idx, q_idx)]``: DeBERTa's three-part scores.
 

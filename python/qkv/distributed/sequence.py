@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import shown
 from ..functions.attention import SplitOptions, scaled_dot_product_attention, with_options
 from ..scores import alibi
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 @explained
 @with_options(SplitOptions)
-def attention(query: Any, key: Any, value: Any, comm: Any, **options: Unpack[SplitOptions]) -> Any:
+def attention(
+    query: Numbers, key: Numbers, value: Numbers, comm: Any, **options: Unpack[SplitOptions]
+) -> Result:
     r"""``softmax(scale * query key^T + mask) @ value``, where each rank holds a part of queries, keys and values.
 
     The blocks of keys and values travel from rank to rank; each rank attends to the block that it has while the next

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .docstrings import complete
 
 
 @explained
-def relu(x: Any) -> Any:
+def relu(x: Numbers) -> Result:
     """
     >>> qkv.relu([-1.0, 2.0])
     array([0., 2.], dtype=float32)
@@ -23,7 +24,7 @@ def relu(x: Any) -> Any:
 
 
 @explained
-def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
+def gelu(x: Numbers, approximate: Literal["none", "tanh"] = "none") -> Result:
     """
     Parameters
     ----------
@@ -48,7 +49,7 @@ def gelu(x: Any, approximate: Literal["none", "tanh"] = "none") -> Any:
 
 
 @explained
-def tanh(x: Any) -> Any:
+def tanh(x: Numbers) -> Result:
     """
     >>> qkv.tanh([0.0, 100.0])
     array([0., 1.], dtype=float32)
@@ -57,7 +58,7 @@ def tanh(x: Any) -> Any:
 
 
 @explained
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Numbers) -> Result:
     """
     >>> qkv.sigmoid([-1000.0, 0.0])
     array([0. , 0.5], dtype=float32)
@@ -66,7 +67,7 @@ def sigmoid(x: Any) -> Any:
 
 
 @explained
-def silu(x: Any) -> Any:
+def silu(x: Numbers) -> Result:
     """
     >>> qkv.silu([0.0, 1.0]).round(4)
     array([0.    , 0.7311], dtype=float32)
@@ -80,7 +81,7 @@ def silu(x: Any) -> Any:
 
 
 @explained
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: Numbers, negative_slope: float = 0.01) -> Result:
     """``x`` above 0, ``negative_slope x`` below; the derivative at 0 is that from below.
 
     Parameters
@@ -106,7 +107,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
 
 
 @explained
-def elu(x: Any, alpha: float = 1.0) -> Any:
+def elu(x: Numbers, alpha: float = 1.0) -> Result:
     """``x`` above 0, ``alpha (exp(x) - 1)`` below; the derivative at 0 is that from below.
 
     Parameters
@@ -132,7 +133,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 @explained
-def softplus(x: Any, beta: float = 1.0) -> Any:
+def softplus(x: Numbers, beta: float = 1.0) -> Result:
     """``log(1 + exp(beta x)) / beta``, without overflow and with all digits of tiny results.
 
     PyTorch's gives ``x`` itself where ``beta x`` is above 20, which differs by less than 2.1e-9.

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 
 
 @explained
 def additive_attention(
-    queries: Any,
-    keys: Any,
-    values: Any,
-    score_weight: Any,
+    queries: Numbers,
+    keys: Numbers,
+    values: Numbers,
+    score_weight: Numbers,
     *,
-    valid_lens: Any = None,
-    attn_mask: Any = None,
+    valid_lens: ArrayLike | None = None,
+    attn_mask: Numbers | None = None,
     dropout_p: float = 0.0,
-    dropout_keep: Any = None,
+    dropout_keep: ArrayLike | None = None,
     masked_value: float | None = None,
     return_weights: bool = False,
-) -> Any:
+) -> Result:
     """Additive attention ``softmax_j(score_weight @ tanh(q_i + k_j)) @ values``.
 
     Differentiable with respect to all four arrays and a float mask. Nothing of size (B, Lq, Lk, M) is

@@ -7,39 +7,42 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar
 
+from numpy.typing import ArrayLike
+
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @explained
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: Numbers,
+    key: Numbers,
+    value: Numbers,
+    attn_mask: Numbers | None = None,
     dropout_p: float = 0.0,
     is_causal: bool | Literal["upper_left", "lower_right"] = False,
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
-    valid_lens: Any = None,
+    valid_lens: ArrayLike | None = None,
     window: tuple[int, int] | None = None,
     softcap: float = 0.0,
-    alibi_slopes: Any = None,
-    q_offset: Any = None,
-    sinks: Any = None,
+    alibi_slopes: Numbers | None = None,
+    q_offset: ArrayLike | None = None,
+    sinks: Numbers | None = None,
     masked_value: float | None = None,
-    dropout_keep: Any = None,
+    dropout_keep: ArrayLike | None = None,
     return_weights: bool = False,
     return_lse: bool = False,
     score_mod: Callable[..., Any] | None = None,
     mask_mod: Callable[..., Any] | None = None,
     normalizer: Literal["softmax", "sigmoid", "relu", "sparsemax", "entmax15"] = "softmax",
-    cu_seqlens_q: Any = None,
-    cu_seqlens_k: Any = None,
-) -> Any:
+    cu_seqlens_q: ArrayLike | None = None,
+    cu_seqlens_k: ArrayLike | None = None,
+) -> Result:
     r"""``softmax(scale * query key^T + mask) @ value``, without storing the scores.
 
     For query ``i`` at position ``p = q_offset + i`` and key ``j`` of one head, in this order:
@@ -213,16 +216,16 @@ def scaled_dot_product_attention(
 class ImageOptions(TypedDict, total=False):
     """The options that :func:`qkv.attention_image` and :func:`qkv.distributed.attention` have, too."""
 
-    attn_mask: Any
+    attn_mask: Numbers | None
     is_causal: bool | Literal["upper_left", "lower_right"]
     scale: float | None
     enable_gqa: bool
-    valid_lens: Any
+    valid_lens: ArrayLike | None
     window: tuple[int, int] | None
     softcap: float
-    alibi_slopes: Any
-    q_offset: Any
-    sinks: Any
+    alibi_slopes: Numbers | None
+    q_offset: ArrayLike | None
+    sinks: Numbers | None
     masked_value: float | None
     score_mod: Callable[..., Any] | None
     mask_mod: Callable[..., Any] | None
@@ -233,7 +236,7 @@ class SplitOptions(ImageOptions, total=False):
     """Those that only :func:`qkv.distributed.attention` has, too."""
 
     dropout_p: float
-    dropout_keep: Any
+    dropout_keep: ArrayLike | None
     return_weights: bool
     return_lse: bool
 

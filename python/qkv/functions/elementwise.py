@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .docstrings import complete
 
 __all__ = ["abs", "clip", "cos", "erf", "exp", "exp2", "log", "maximum", "minimum", "sin", "sqrt", "where"]
 
 
 @explained
-def exp(x: Any) -> Any:
+def exp(x: Numbers) -> Result:
     """
     >>> float(qkv.exp(0.0))
     1.0
@@ -21,7 +22,7 @@ def exp(x: Any) -> Any:
 
 
 @explained
-def exp2(x: Any) -> Any:
+def exp2(x: Numbers) -> Result:
     """
     >>> float(qkv.exp2(3.0))
     8.0
@@ -30,7 +31,7 @@ def exp2(x: Any) -> Any:
 
 
 @explained
-def log(x: Any) -> Any:
+def log(x: Numbers) -> Result:
     """
     >>> float(qkv.log(1.0))
     0.0
@@ -39,7 +40,7 @@ def log(x: Any) -> Any:
 
 
 @explained
-def sqrt(x: Any) -> Any:
+def sqrt(x: Numbers) -> Result:
     """
     >>> float(qkv.sqrt(4.0))
     2.0
@@ -48,7 +49,7 @@ def sqrt(x: Any) -> Any:
 
 
 @explained
-def sin(x: Any) -> Any:
+def sin(x: Numbers) -> Result:
     """
     >>> float(qkv.sin(0.0))
     0.0
@@ -57,7 +58,7 @@ def sin(x: Any) -> Any:
 
 
 @explained
-def cos(x: Any) -> Any:
+def cos(x: Numbers) -> Result:
     """
     >>> float(qkv.cos(0.0))
     1.0
@@ -66,7 +67,7 @@ def cos(x: Any) -> Any:
 
 
 @explained
-def erf(x: Any) -> Any:
+def erf(x: Numbers) -> Result:
     """
     >>> float(qkv.erf(0.0))
     0.0
@@ -75,7 +76,7 @@ def erf(x: Any) -> Any:
 
 
 @explained
-def abs(x: Any) -> Any:
+def abs(x: Numbers) -> Result:
     """
     >>> float(qkv.abs(-2.0))
     2.0
@@ -84,7 +85,7 @@ def abs(x: Any) -> Any:
 
 
 @explained
-def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
+def clip(x: Numbers, low: float | None = None, high: float | None = None) -> Result:
     """
     Parameters
     ----------
@@ -107,7 +108,7 @@ def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
 
 
 @explained
-def where(condition: Any, a: Any, b: Any) -> Any:
+def where(condition: ArrayLike, a: Numbers, b: Numbers) -> Result:
     """
     Parameters
     ----------
@@ -128,7 +129,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 @explained
-def maximum(a: Any, b: Any) -> Any:
+def maximum(a: Numbers, b: Numbers) -> Result:
     """
     Returns
     -------
@@ -144,7 +145,7 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 @explained
-def minimum(a: Any, b: Any) -> Any:
+def minimum(a: Numbers, b: Numbers) -> Result:
     """
     Returns
     -------

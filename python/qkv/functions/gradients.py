@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import _core
 from .._core import Tensor
 from .._public import explained
+from .._types import Numbers
 from .grad_mode import GradMode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @explained
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: Numbers, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Copy numbers into a Tensor.
 
     Parameters
@@ -51,7 +53,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 def grad(
     output: Tensor,
     inputs: Tensor | Sequence[Tensor],
-    gradient: Any = None,
+    gradient: Numbers | None = None,
     retain_graph: bool = False,
     create_graph: bool = False,
 ) -> Tensor | list[Tensor]:
@@ -98,7 +100,7 @@ def grad(
 
 
 @explained
-def jacobian(f: Callable[[Tensor], Tensor], x: Any) -> np.ndarray:
+def jacobian(f: Callable[[Tensor], Tensor], x: Numbers) -> np.ndarray:
     """All partial derivatives ``d f(x)_i / d x_j``.
 
     Parameters

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import shown
 from .attention import ImageOptions, with_options
 
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
 @explained
 @with_options(ImageOptions)
 def attention_image(
-    query: Any,
-    key: Any,
+    query: Numbers,
+    key: Numbers,
     *,
     size: tuple[int, int] = (512, 512),
     reduce: Literal["max", "mean"] = "max",
     rows: tuple[int, int] | None = None,
     columns: tuple[int, int] | None = None,
     **options: Unpack[ImageOptions],
-) -> Any:
+) -> Result:
     """The weights of :func:`scaled_dot_product_attention` at the size of a picture, in memory that grows with L alone.
 
     Pixel ``(y, x)`` of ``size = (Hpx, Wpx)`` shows the largest or the mean of the weights of the queries from

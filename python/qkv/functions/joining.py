@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import integer_of, shown
 from .cutting import cut
 from .docstrings import complete
@@ -18,7 +20,7 @@ __all__ = ["concatenate", "pad", "split", "stack"]
 
 
 @explained
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
+def concatenate(tensors: Sequence[Numbers], axis: int = 0) -> Result:
     """
     Parameters
     ----------
@@ -41,7 +43,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
 
 
 @explained
-def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
+def stack(tensors: Sequence[Numbers], axis: int = 0) -> Result:
     """
     Parameters
     ----------
@@ -82,12 +84,12 @@ def _rows(x: Any, pad_width: Any) -> tuple[list[int], list[int]]:
 
 @explained
 def pad(
-    x: Any,
-    pad_width: Any,
+    x: Numbers,
+    pad_width: ArrayLike,
     mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant",
     *,
     constant_values: float = 0,
-) -> Any:
+) -> Result:
     """More places before and after each axis, as ``np.pad`` adds them.
 
     Parameters
@@ -138,7 +140,9 @@ def pad(
 
 
 @explained
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(
+    x: Numbers, indices_or_sections: int | Sequence[int] | NDArray[np.integer], axis: int = 0
+) -> list[Result]:
     """Cut an array into pieces along an axis, as ``np.split``.
 
     Parameters

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 
 
 @explained
 def linear_attention(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Numbers,
+    key: Numbers,
+    value: Numbers,
     *,
-    decay: Any = None,
-    beta: Any = None,
+    decay: Numbers | None = None,
+    beta: Numbers | None = None,
     update_rule: Literal["linear", "gated", "delta", "gated_delta"] = "linear",
     scale: float | None = None,
-    state: Any = None,
+    state: Numbers | None = None,
     chunk_size: int = 64,
     return_state: bool = False,
-) -> Any:
+) -> Result:
     r"""``o_t = scale S_t^T q_t``, where each step changes a state ``S`` of shape ``(D, Dv)`` by its key and value.
 
     With the decay ``g_t``, the rate ``b_t`` and ``S' = exp(g_t) S_{t-1}``::

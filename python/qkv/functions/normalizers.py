@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numpy.typing import ArrayLike
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .docstrings import complete
 
 
 @explained
-def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
+def softmax(x: Numbers, axis: int = -1, temperature: float = 1.0) -> Result:
     """``exp(x / temperature)``, divided by its sum along an axis.
 
     Returns
@@ -32,7 +33,7 @@ def softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
 
 
 @explained
-def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
+def log_softmax(x: Numbers, axis: int = -1, temperature: float = 1.0) -> Result:
     """``x / temperature - logsumexp(x / temperature)`` along an axis: the logarithm of the softmax.
 
     Returns
@@ -49,7 +50,7 @@ def log_softmax(x: Any, axis: int = -1, temperature: float = 1.0) -> Any:
 
 
 @explained
-def sparsemax(x: Any, axis: int = -1) -> Any:
+def sparsemax(x: Numbers, axis: int = -1) -> Result:
     """``max(x - tau, 0)`` with the ``tau`` that makes the sum along an axis 1: the weights that are nearest to ``x``.
 
     Returns
@@ -71,7 +72,7 @@ def sparsemax(x: Any, axis: int = -1) -> Any:
 
 
 @explained
-def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
+def entmax(x: Numbers, alpha: float = 1.5, axis: int = -1) -> Result:
     """``max((alpha - 1) x - tau, 0) ** (1 / (alpha - 1))``, with the ``tau`` that makes the sum along an axis 1.
 
     Parameters
@@ -103,8 +104,12 @@ def entmax(x: Any, alpha: float = 1.5, axis: int = -1) -> Any:
 
 @explained
 def masked_softmax(
-    scores: Any, valid_lens: Any = None, *, mask: Any = None, masked_value: float | None = None
-) -> Any:
+    scores: Numbers,
+    valid_lens: ArrayLike | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    masked_value: float | None = None,
+) -> Result:
     """Softmax of each row of scores over its allowed keys; the others get weight 0.
 
     Parameters
@@ -150,7 +155,7 @@ def masked_softmax(
 
 
 @explained
-def softmax_jacobian(x: Any) -> Any:
+def softmax_jacobian(x: Numbers) -> Result:
     """``diag(p) - p p^T`` for ``p = softmax(x)`` on the last axis.
 
     Parameters

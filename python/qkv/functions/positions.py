@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import shown
 from .grad_mode import refuse_gradients
 
@@ -152,7 +153,7 @@ def rotary_tables(
 
 
 @explained
-def apply_rotary(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> Any:
+def apply_rotary(x: Numbers, cos: Numbers, sin: Numbers, *, interleaved: bool = False) -> Result:
     """Rotate pairs of features by their position's angle: ``(a, b)`` to ``(a cos - b sin, a sin + b cos)``.
 
     After that the product of a query and a key depends on their distance alone.

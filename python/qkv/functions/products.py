@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import shown
 
 __all__ = ["einsum", "matmul"]
 
 
 @explained
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Numbers, b: Numbers) -> Result:
     """Matrix product ``a @ b`` by NumPy's rules: the last two axes multiply, the others broadcast.
 
     Parameters
@@ -42,7 +41,7 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 @explained
-def einsum(subscripts: str, *operands: Any) -> Any:
+def einsum(subscripts: str, *operands: Numbers) -> Result:
     """Sums of products by names of axes: ``einsum("bqd,bkd->bqk", queries, keys)``.
 
     Parameters

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import _core
 from .._public import explained
+from .._types import Numbers, Result
 from .docstrings import complete
 
 __all__ = ["cumprod", "cumsum", "logsumexp", "normalize"]
 
 
 @explained
-def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
+def logsumexp(x: Numbers, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Result:
     """``log(sum(exp(x)))`` over an axis, safe for numbers of any size; its gradient is the softmax.
 
     Parameters
@@ -33,7 +32,7 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
 
 
 @explained
-def cumsum(x: Any, axis: int | None = None) -> Any:
+def cumsum(x: Numbers, axis: int | None = None) -> Result:
     """Sums of the numbers up to each place.
 
     Parameters
@@ -58,7 +57,7 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
 
 
 @explained
-def cumprod(x: Any, axis: int | None = None) -> Any:
+def cumprod(x: Numbers, axis: int | None = None) -> Result:
     """Products of the numbers up to each place.
 
     Parameters
@@ -83,7 +82,9 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
 
 
 @explained
-def normalize(x: Any, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, eps: float = 1e-12) -> Any:
+def normalize(
+    x: Numbers, p: float = 2.0, axis: int | tuple[int, ...] | None = -1, eps: float = 1e-12
+) -> Result:
     """``x / max(|x|_p, eps)``: vectors of length 1 along an axis.
 
     Parameters

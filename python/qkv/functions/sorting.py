@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import _core
 from .._core import Tensor
 from .._public import explained
+from .._types import Numbers, Result
 from .._words.errors import shown
 from .docstrings import complete
 
@@ -24,7 +26,7 @@ def _numbers_of(operation: str, x: Any) -> Any:
 
 
 @explained
-def argsort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
+def argsort(x: Numbers, axis: int | None = -1, *, descending: bool = False) -> Result:
     """The places of the sorted numbers; equal numbers keep their order.
 
     Parameters
@@ -62,7 +64,7 @@ def _sorted(operation: str, x: Any, axis: Any, descending: bool) -> Any:
 
 
 @explained
-def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
+def sort(x: Numbers, axis: int | None = -1, *, descending: bool = False) -> Result:
     """The numbers in order; PyTorch gives their places as well, which :func:`argsort` does here.
 
     Parameters
@@ -86,7 +88,7 @@ def sort(x: Any, axis: int | None = -1, *, descending: bool = False) -> Any:
 
 
 @explained
-def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
+def topk(x: Numbers, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Result, Result]:
     """The ``k`` largest numbers along an axis, the largest first, and where they are.
 
     Parameters
@@ -120,7 +122,7 @@ def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, 
 
 
 @explained
-def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+def take_along_axis(x: Numbers, indices: ArrayLike, axis: int = -1) -> Result:
     """The numbers at these places of an axis, for each place of the other axes (PyTorch's ``gather``).
 
     Parameters
@@ -152,7 +154,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
 
 
 @explained
-def one_hot(ids: Any, num_classes: int | None = None) -> Any:
+def one_hot(ids: ArrayLike, num_classes: int | None = None) -> Result:
     """1 at the place of each id, 0 elsewhere.
 
     Parameters

@@ -5,17 +5,20 @@ einops finds subclasses of AbstractBackend by itself; importing this module is a
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from einops._backends import AbstractBackend
 
 from .. import _core
 from .._core import Tensor
 from .._public import of_core
 
+# By its name, because type checkers would follow einops to each framework that is installed.
+AbstractBackend: Any = import_module("einops._backends").AbstractBackend
 
-class Backend(AbstractBackend):
+
+class Backend(AbstractBackend):  # type: ignore[misc]
     """For `qkv.Tensor`, whose methods are NumPy's."""
 
     framework_name = "qkv"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from .._words.errors import shown
@@ -77,12 +77,12 @@ class NadarayaWatson:
 
     _estimator_type = "regressor"
 
-    def __init__(self, kernel: Kernel = "gaussian", bandwidth: Any = 1.0, degree: int = 0) -> None:
+    def __init__(self, kernel: Kernel = "gaussian", bandwidth: ArrayLike = 1.0, degree: int = 0) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.degree = degree
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NadarayaWatson:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NadarayaWatson:
         """Keep the training points and settle the bandwidth.
 
         Parameters
@@ -160,7 +160,13 @@ class NadarayaWatson:
         self.bandwidth_ = float(h) if h.ndim == 0 else h
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
         """Pool the training values around each point of `X`.
 
         Parameters
@@ -223,7 +229,7 @@ class NadarayaWatson:
         std[~reached] = np.nan
         return mean.reshape(shape), std.reshape(shape)
 
-    def attention_weights(self, X: Any) -> NDArray[Any]:
+    def attention_weights(self, X: ArrayLike) -> NDArray[Any]:
         """Weight of each training point for each point of `X`.
 
         Parameters
@@ -252,7 +258,7 @@ class NadarayaWatson:
         whole[:, given > 0] = rows
         return whole
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination ``R^2 = 1 - sum (y - f(X))^2 / sum (y - mean)^2``.
 
         Parameters

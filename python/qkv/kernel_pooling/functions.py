@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import _core
 from .._core import Tensor
 from .._public import explained
+from .._types import Numbers, Result
 
 Kernel = str | Callable[[Any], Any]
 
 
 @explained
-def kernel_values(u: Any, kernel: Kernel = "gaussian") -> Any:
+def kernel_values(u: Numbers, kernel: Kernel = "gaussian") -> Result:
     """Kernel ``K(|u|)`` of a distance ``u`` measured in bandwidths, unnormalised.
 
     Parameters
@@ -62,15 +64,15 @@ def _called(operation: str, kernel: Callable[[Any], Any], u: Any) -> Any:
 
 @explained
 def kernel_attention(
-    queries: Any,
-    keys: Any,
-    values: Any,
+    queries: Numbers,
+    keys: Numbers,
+    values: Numbers,
     kernel: Kernel = "gaussian",
-    bandwidth: Any = 1.0,
+    bandwidth: Numbers = 1.0,
     *,
-    valid_lens: Any = None,
+    valid_lens: ArrayLike | None = None,
     return_weights: bool = False,
-) -> Any:
+) -> Result:
     """Nadaraya-Watson pooling ``sum_j K(u_ij) v_j / sum_j K(u_ij)``, ``u_ij = ||q_i - k_j|| / bandwidth``.
 
     Differentiable with respect to queries, keys, values and bandwidth; at distance 0 the gradient of the

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._core import Tensor
+from .._core import Module, Tensor
 from .._public import explained
 from .._words.errors import closest, shown
 from ..functions.elementwise import where
@@ -43,7 +43,7 @@ class Change:
 
 
 @explained
-def change(model: Any, changes: Mapping[str, Callable[[Tensor], Any]]) -> Change:
+def change(model: Module, changes: Mapping[str, Callable[[Tensor], Any]]) -> Change:
     """Replace values inside a model by what functions of them return, within a ``with`` block.
 
     Parameters
@@ -111,7 +111,7 @@ def _checked(name: str, function: Callable[[Tensor], Any]) -> Callable[[Tensor],
 
 
 @explained
-def without_heads(model: Any, heads: Mapping[int | str, Iterable[int]]) -> Change:
+def without_heads(model: Module, heads: Mapping[int | str, Iterable[int]]) -> Change:
     """Switch heads of attention layers off within a ``with`` block: their results are 0.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._core import Tensor
+from .._core import Module, Tensor
 from .._public import explained
 from .._words.errors import integer_of, shown
 from ..functions.gradients import grad, no_grad
@@ -20,7 +20,7 @@ from .recording import Recording, by_heads, record
 
 @explained
 def importance(
-    model: Any,
+    model: Module,
     loss: Callable[[Any], Any],
     *inputs: Any,
     method: str = "gradient",
@@ -99,7 +99,7 @@ def _number(loss: Any) -> Tensor:
 
 
 @explained
-def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArray[np.float64]:
+def rollout(recording: Recording, token: int, *, gradient: Tensor | None = None) -> NDArray[np.float64]:
     """What a token takes from each token of the input, through all layers of self-attention.
 
     Row `token` of the product over layers of ``0.5 * mean over heads + 0.5 * I``. With a `gradient`: ``R = I``, then
@@ -174,7 +174,7 @@ def rollout(recording: Recording, token: int, *, gradient: Any = None) -> NDArra
 
 
 @explained
-def logit_lens(model: Any, recording: Recording) -> NDArray[Any]:
+def logit_lens(model: Module, recording: Recording) -> NDArray[Any]:
     """What the model would predict if its last layers did nothing: the logits of each layer's output.
 
     Parameters

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
+from .._core import Module
 from .._public import explained
 from .._words.errors import shown
 from .recording import Recording, record
@@ -29,7 +30,9 @@ class Measures(NamedTuple):
 
 
 @explained
-def measures(model_or_recording: Any, *inputs: Any, tokens: Any = None, **keywords: Any) -> Measures:
+def measures(
+    model_or_recording: Module | Recording, *inputs: Any, tokens: ArrayLike | None = None, **keywords: Any
+) -> Measures:
     """Where each head attends, as means over all real queries: memory grows with the length alone.
 
     ==============  =========================================================================================

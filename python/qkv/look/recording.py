@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._core import Module
 from .._numpy import without_history
 from .._public import explained
 from .._words.errors import closest
@@ -243,7 +244,7 @@ def by_heads(weights: Any, part: Part) -> Any:
 
 @explained
 def record(
-    model: Any,
+    model: Module,
     *inputs: Any,
     keep: str | Iterable[str] = ("weights",),
     layers: int | Sequence[int] | None = None,

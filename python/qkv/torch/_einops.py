@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from einops._backends import AbstractBackend
 
 from ._tensor import Tensor
 
+# By its name, because type checkers would follow einops to each framework that is installed.
+AbstractBackend: Any = import_module("einops._backends").AbstractBackend
 
-class Backend(AbstractBackend):
+
+class Backend(AbstractBackend):  # type: ignore[misc]
     """einops finds it by itself."""
 
     framework_name = "qkv.torch"

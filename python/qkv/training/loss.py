@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import _core, losses, masks
 from .._public import explained
+from .._types import Numbers
 
 
 @explained
 def token_loss(
-    logits: Any,
-    targets: Any,
+    logits: Numbers,
+    targets: ArrayLike,
     *,
-    valid_lens: Any = None,
+    valid_lens: ArrayLike | None = None,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> tuple[Any, int]:

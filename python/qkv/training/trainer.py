@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._core import Module
 from .._words.errors import shown
 from ..functions.gradients import no_grad
-from ..optim import ReduceLROnPlateau
+from ..optim import Optimizer, ReduceLROnPlateau
 from . import state
 from .arguments import check_count, check_functions, check_norm, check_parts, check_place, team_of
 from .checkpoint import CheckpointError, load_arrays, save_arrays
@@ -126,8 +127,8 @@ class Trainer:
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
+        model: Module,
+        optimizer: Optimizer,
         loss: Callable[[Any, Any], Any],
         *,
         schedule: Any = None,

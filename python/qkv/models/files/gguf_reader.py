@@ -10,6 +10,7 @@ import math
 import mmap
 import struct
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,9 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with needs("qkv.models: GGUF files need the package gguf; install it: pip install 'qkv[gguf]'"):
-            import gguf
-        self._gguf: Any = gguf
+            self._gguf: Any = import_module(
+                "gguf"
+            )  # by its name: type checkers would follow it to transformers
         if not path.is_file():
             raise FileNotFoundError(f"{path}: this file must exist; there is none")
         with path.open("rb") as file:

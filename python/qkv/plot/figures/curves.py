@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..._public import explained
 from ..._words.errors import count_of
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ...training import History
+
 
 SIZES, APART = 3.0, 45.0  # by how much metrics of one axis differ, and points from one axis to the next
 
 
 @explained
 def training_curve(
-    history: Any,
+    history: History | ArrayLike,
     metrics: Sequence[str] | None = None,
     *,
     smooth: int | None = None,
@@ -101,7 +103,7 @@ def training_curve(
     # The largest number of its first metric, and all their names.
     beside: list[tuple[Axes, float, list[str]]] = []
     for number, name in enumerate(chosen, start=1):
-        steps, values = history.metric(name)
+        steps, values = history.metric(name)  # type: ignore[union-attr]  # of which the names are
         target = ax if "loss" in name else _beside(ax, beside, name, values)
         label = readable_title(name)
         drawn += target.plot(steps, values, color=f"C{number}", marker="o", markersize=3, label=label)

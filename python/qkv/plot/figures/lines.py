@@ -23,8 +23,8 @@ FORMATS = ("-", "m--", "g-.", "r:")
 
 @explained
 def plot_lines(
-    X: Any,
-    Y: Any = None,
+    X: ArrayLike | Sequence[ArrayLike],
+    Y: ArrayLike | Sequence[ArrayLike] | None = None,
     xlabel: str | None = None,
     ylabel: str | None = None,
     legend: Sequence[str] | None = None,

@@ -8,17 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._public import explained
+from ..._types import Numbers
 from ...functions.image import attention_image
 from .drawing import grid_of_axes, numbers, one_bar, scale
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 @explained
 def show_attention(
-    query: Any,
-    key: Any,
+    query: Numbers,
+    key: Numbers,
     *,
     size: tuple[int, int] = (512, 512),
     rows: tuple[int, int] | None = None,
@@ -26,7 +28,7 @@ def show_attention(
     cmap: str = "Reds",
     vmin: float | None = None,
     vmax: float | None = None,
-    ax: Any = None,
+    ax: Axes | None = None,
     **options: Any,
 ) -> tuple[Figure, NDArray[Any]]:
     """Draw the weights of attention, however long, each head as one panel: see :func:`qkv.attention_image`.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...functions.normalizers import masked_softmax
 from ..figures.drawing import matrix_of
@@ -58,7 +58,7 @@ class AttentionSliders(SliderView):
 
     def __init__(
         self,
-        scores: Any,
+        scores: ArrayLike,
         tokens: Sequence[str] | None = None,
         key_tokens: Sequence[str] | None = None,
         *,

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..._words.errors import shown
 from ...kernel_pooling import kernel_attention
@@ -54,10 +54,10 @@ class BandwidthSlider(SliderView):
 
     def __init__(
         self,
-        x_train: Any,
-        y_train: Any,
-        x_val: Any = None,
-        y_val: Any = None,
+        x_train: ArrayLike,
+        y_train: ArrayLike,
+        x_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
         *,
         kernel: str = "gaussian",
         bandwidth: float = 1.0,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._public import explained
-from .heads import Layers, layers_of, title_of
+from .heads import Layers, Weights, layers_of, title_of
 from .layer_view import LayerView
 from .packing import largest
 from .view import AttentionView
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @explained
 def compare_view(
-    a: Any,
-    b: Any,
+    a: Weights,
+    b: Weights,
     tokens: Sequence[Any],
     key_tokens: Sequence[Any] | None = None,
     *,
@@ -25,7 +28,7 @@ def compare_view(
     title: str | None = None,
     cmap: str = "RdBu",
     figsize: tuple[float, float] | None = None,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | None = None,
 ) -> AttentionView:
     """Draw the difference ``b - a`` of the weights of two models, or of one model before and after a change.
 

@@ -15,7 +15,7 @@ from ..._words.errors import shown
 from ..figures.drawing import check_number, given_axes
 from ..figures.labels import add_label, widest
 from ..figures.texts import readable_title
-from .heads import HeadsView, layers_of, sentence_of, title_of
+from .heads import HeadsView, Weights, layers_of, sentence_of, title_of
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PARTS = ("first → first", "first → second", "second → first", "second → 
 
 @explained
 def head_view(
-    weights: Any,
+    weights: Weights,
     tokens: Sequence[Any],
     key_tokens: Sequence[Any] | None = None,
     *,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._types import Numbers
 from ..._words.errors import counted, shown
 from ..figures.drawing import check_number, numbers
 from ..figures.labels import readable
 from .packing import exactness, packed
 from .view import AttentionView
 
+if TYPE_CHECKING:
+    from ...look import Recording
+
 Layers = list[NDArray[np.floating]]
+Weights: TypeAlias = "Recording | Numbers | Sequence[Numbers | None]"
 READABLE = 2**30  # weights of a recording: 4 GB
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..._public import explained
 from ..figures.drawing import given_axes
-from .heads import HeadsView, layers_of, place_in, title_of
+from .heads import HeadsView, Weights, layers_of, place_in, title_of
 from .packing import text_of
 from .view import AttentionView
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 HOT = 230 / 255, 60 / 255, 20 / 255  # colour of a weight, as in view.css
@@ -24,8 +25,8 @@ LARGEST = 448  # pixels of the page's image, on its longer side
 
 @explained
 def image_view(
-    weights: Any,
-    image: Any,
+    weights: Weights,
+    image: ArrayLike,
     *,
     query: int = 0,
     layer: int = 0,
@@ -33,7 +34,7 @@ def image_view(
     item: int = 0,
     title: str | None = None,
     ncols: int = 4,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | None = None,
 ) -> AttentionView:
     """Draw the attention of a patch, or of the CLS token, over the image.
 

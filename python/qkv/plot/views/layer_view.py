@@ -13,11 +13,22 @@ from ..._public import explained
 from ..._words.errors import shown
 from ..figures.drawing import draw_matrix, given_axes
 from ..figures.labels import label_matrix, widest
-from .heads import HeadsView, Layers, layers_of, place_in, sentence_of, title_of, tokens_of, with_mean
+from .heads import (
+    HeadsView,
+    Layers,
+    Weights,
+    layers_of,
+    place_in,
+    sentence_of,
+    title_of,
+    tokens_of,
+    with_mean,
+)
 from .packing import BUDGET, exactness, largest, packed, shrunk
 from .view import AttentionView
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PANEL = 1.1  # inches
@@ -30,7 +41,7 @@ LABELLED = 96  # tokens, at most
 
 @explained
 def layer_view(
-    weights: Any,
+    weights: Weights,
     tokens: Sequence[Any] | None = None,
     key_tokens: Sequence[Any] | None = None,
     *,
@@ -44,7 +55,7 @@ def layer_view(
     cmap: str = "Reds",
     vmax: float | None = None,
     figsize: tuple[float, float] | None = None,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | None = None,
 ) -> AttentionView:
     """Draw all heads of all layers: one row per layer, one column per head, one colour scale.
 

@@ -17,12 +17,15 @@ from .packing import BUDGET, exactness, packed, text_of
 from .view import AttentionView
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from ...look import Recording
 
 
 @explained
 def neuron_view(
-    recording: Any,
+    recording: Recording,
     tokens: Sequence[Any],
     key_tokens: Sequence[Any] | None = None,
     *,
@@ -31,7 +34,7 @@ def neuron_view(
     query: int = 0,
     item: int = 0,
     title: str | None = None,
-    ax: Any = None,
+    ax: Axes | Sequence[Axes] | None = None,
 ) -> AttentionView:
     """Show a query, the keys and their products feature by feature, beside scores and weights.
 

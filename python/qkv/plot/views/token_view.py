@@ -12,7 +12,7 @@ from ..._public import explained
 from ..._words.errors import counted
 from ..figures.drawing import given_axes
 from ..figures.labels import add_label, width_of
-from .heads import HeadsView, layers_of, place_in, sentence_of, title_of
+from .heads import HeadsView, Weights, layers_of, place_in, sentence_of, title_of
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LINE, GAP, EDGE = 0.26, 0.06, 0.05  # inches of the figure: height of a line, be
 
 @explained
 def token_view(
-    weights: Any,
+    weights: Weights,
     tokens: Sequence[Any],
     *,
     token: int = 0,
