@@ -19,7 +19,7 @@ FOLDERS = ("functions", "kernel_pooling")
 # What a flag adds to the result.
 FLAGS = {"return_weights": "Result", "return_lse": "Result", "return_state": "Result"}
 ARRAY = "NDArray[Any]"
-ARRAYS = "Arrays"  # what is no Tensor
+ARRAYS = "Arrays"  # anything but a Tensor
 
 
 def with_names(annotation: ast.expr | None, names: dict[str, str]) -> ast.expr | None:
@@ -97,7 +97,7 @@ def overloads(function: ast.FunctionDef) -> list[ast.FunctionDef]:
 
 
 def stubbed(node: ast.stmt) -> list[ast.stmt]:
-    """Return what stands in the stub for a statement of a module."""
+    """Return what the stub has for a statement of a module."""
     if isinstance(node, ast.If):  # of TYPE_CHECKING
         return node.body
     if isinstance(node, ast.FunctionDef):
