@@ -87,4 +87,3 @@ def test_boxes_and_arrows_without_axes_are_a_diagram():
 
 def test_nothing_is_said_of_an_empty_figure():
     assert figures.describe(Figure()) == ""
-    assert figures.extras(Figure()) == {}

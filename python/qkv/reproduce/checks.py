@@ -122,7 +122,7 @@ class Check:
         return self._add(id, what, "raises", result)
 
     def figure(self, name: str, figure: Any, *, nan_as: float | None = None) -> bool:
-        """Check a matplotlib figure against its description and show it.
+        """Check a matplotlib figure against its description.
 
         Panels, labels, titles, legends, tick labels, colour maps, the colour bar, size, shared axes and the
         plotted arrays are read back from the figure. `nan_as` is what replaces NaN of the golden arrays.
@@ -131,7 +131,6 @@ class Check:
 
         number = figures.number_of(figure)
         spec = arrays.figures()[name]
-        display.show_figure(name, figure)
         return self._add(
             ID.findall(spec["experiment"])[0],
             f"picture {name}",

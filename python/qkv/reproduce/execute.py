@@ -1,6 +1,5 @@
 """Running notebooks in Jupyter kernels, several side by side, and reading what came of each."""
 
-import ast
 import asyncio
 import datetime
 import importlib.util
@@ -141,20 +140,3 @@ def _tidy(notebook: Any) -> None:
     for cell in notebook.cells:
         for name in ("execution", "collapsed", "scrolled"):
             cell.metadata.pop(name, None)
-        if cell.cell_type == "code" and _ends_with_check(cell.source):
-            cell.outputs = [output for output in cell.outputs if output.output_type != "execute_result"]
-
-
-def _ends_with_check(source: str) -> bool:
-    """Say whether a cell's value is that of a check, whose result is shown already."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:
-        return False
-    value = getattr(body[-1], "value", None) if body and isinstance(body[-1], ast.Expr) else None
-    method = value.func if isinstance(value, ast.Call) else None
-    return (
-        isinstance(method, ast.Attribute)
-        and isinstance(method.value, ast.Name)
-        and method.value.id == "check"
-    )

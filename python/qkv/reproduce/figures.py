@@ -36,15 +36,6 @@ def register() -> None:
     get_ipython().display_formatter.formatters[MIME] = formatter
 
 
-def extras(figure: Any) -> dict[str, Any]:
-    """Return what a figure's output has more under the runner; nothing elsewhere."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    known = shell is not None and MIME in shell.display_formatter.formatters
-    return {MIME: enlarged(figure)} if known else {}
-
-
 def enlarged(figure: Any) -> dict[str, str]:
     """Return the figure as PNG of the page's resolution, in base64, and its description."""
     png = io.BytesIO()

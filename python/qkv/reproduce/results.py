@@ -9,7 +9,7 @@ from typing import Any
 
 from . import figures
 from .compare import FIELDS, record
-from .display import FIGURE_KEY, MIME, line
+from .display import MIME, line
 from .registry import cells_with_ids
 
 NAME = "results.json"
@@ -72,16 +72,17 @@ def take_pictures(result: Result) -> None:
 
     A figure that no check of the notebook compared is a failure of its experiments.
     """
-    compared = {made.get("picture") for _, made in _shown(result)}
+    compared = {made["picture"]: made.get("figure", "") for _, made in _shown(result) if "picture" in made}
     for cell, output, ids in list(outputs(result.notebook)):
         data = output.get("data", {})
         larger = data.pop(figures.MIME, {})
-        if "number" in larger and int(larger["number"]) not in compared:
+        number = int(larger.get("number", 0))
+        if "number" in larger and number not in compared:
             cell.outputs += [_not_compared(id) for id in ids]
         if "image/png" in data:
             png = base64.b64decode(larger.get("png", data["image/png"]))
-            name = output.metadata.get(FIGURE_KEY, "")
-            result.pictures.append(Picture(name, ids, png, larger.get("caption", "")))
+            caption = larger.get("caption", "")
+            result.pictures.append(Picture(compared.get(number, ""), ids, png, caption))
 
 
 def _not_compared(id: str) -> Any:

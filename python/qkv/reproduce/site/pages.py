@@ -31,19 +31,16 @@ def contents(
         if cell.cell_type == "markdown":
             blocks.append({"kind": "prose", "html": to_html(cell.source)})
         elif cell.cell_type == "code":
-            outputs = _outputs(cell, pictures, numbers, entries)
-            made = [row for group in outputs for row in group.get("checks", ())]
-            for row in made:
+            checks = is_check(cell)
+            if not checks or not blocks or blocks[-1]["kind"] != "code" or blocks[-1]["check"]:
+                blocks.append(
+                    {"kind": "code", "number": cell.execution_count, "html": "", "check": "", "outputs": []}
+                )
+            block = blocks[-1]
+            block["check" if checks else "html"] = highlighted(cell.source)
+            for row in _add_outputs(block["outputs"], cell, pictures, numbers, entries):
                 row["own"] = named == [row["id"]]
-            rows += made
-            blocks.append(
-                {
-                    "kind": "code",
-                    "number": cell.execution_count,
-                    "html": highlighted(cell.source),
-                    "outputs": outputs,
-                }
-            )
+                rows.append(row)
     sections = [{**section, "state": _state(section["ids"], entries)} for section in headings.sections]
     apart = {state: [row for row in rows if row["state"] == state] for state in ("failed", "skipped")}
     return {"blocks": blocks, "sections": sections, "failures": apart["failed"], "skipped": apart["skipped"]}
@@ -54,9 +51,16 @@ def _state(ids: Iterable[str], entries: Mapping[str, Entry]) -> str:
     return worst(states) if states else ""
 
 
-def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    """Return a cell's outputs in order; figures and checks that follow each other are in one group."""
-    groups: list[dict[str, Any]] = []
+def is_check(cell: Any) -> bool:
+    """Say whether a cell holds nothing but checks; its code is folded."""
+    return "check" in cell.metadata.get("tags", ())
+
+
+def _add_outputs(
+    groups: list[dict[str, Any]], cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry]
+) -> list[dict[str, Any]]:
+    """Add a cell's outputs in order and return its checks; neighbours of figures and checks are in one group."""
+    rows: list[dict[str, Any]] = []
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
         if MIME in data or "image/png" in data:
@@ -66,6 +70,7 @@ def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry
             if MIME in data:
                 row = check_row({**data[MIME], "cell": cell.execution_count}, next(numbers))
                 group["checks"].append(row)
+                rows.append(row)
             else:
                 group["figures"].append(figure(next(pictures), entries))
         elif "text/html" in data:
@@ -80,7 +85,7 @@ def _outputs(cell: Any, pictures: Any, numbers: Any, entries: Mapping[str, Entry
     for group in groups:
         sources = {row["source"] for row in group.get("checks", ()) if row["state"] != "skipped"}
         group["source"] = sources.pop() if len(sources) == 1 else "expected"
-    return groups
+    return rows
 
 
 def check_row(record: Mapping[str, Any], number: int) -> dict[str, Any]:
