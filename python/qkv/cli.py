@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         ended = type(stop).__name__ == "Terminated"
         kept = "--resume goes on from here" if getattr(options, "resume", False) else "nothing was written"
+        kept = str(stop) or kept
         print(f"qkv: {'terminated' if ended else 'interrupted'}; {kept}", file=sys.stderr)
         return 143 if ended else 130
     except BrokenPipeError:  # the reader has left

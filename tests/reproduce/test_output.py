@@ -255,6 +255,38 @@ class TestErrorsOnTheWay:
         assert command("reproduce", "D0-02")[::2] == (130, "qkv: interrupted; nothing was written\n")
         assert tree(tmp_path / "reproduced") == earlier
 
+    def test_what_has_come_to_its_end_is_kept(self, command, books, no_kernels, tmp_path, monkeypatch):
+        """The next run of all computes the other notebooks alone, unless one has changed or was run by hand."""
+        ran, run = [], execute.run
+
+        def interrupted(notebooks, cores, progress, timeout=0):
+            run(notebooks[:1], cores, progress, timeout)
+            raise KeyboardInterrupt
+
+        def whole(notebooks, cores, progress, timeout=0):
+            ran[:] = [path.name for path, _ in notebooks]
+            return run(notebooks, cores, progress, timeout)
+
+        names = sorted(path.name for path in (tmp_path / "notebooks").glob("*.ipynb"))
+        monkeypatch.setattr(execute, "run", interrupted)
+        monkeypatch.setattr(execute, "version", lambda: "0.1")
+        status, _, err = command("reproduce")
+        told = f"qkv: interrupted; 1 of {len(names)} notebooks are kept in reproduced; run it again to go on"
+        assert (status, err.splitlines()[-1]) == (130, told)
+        assert [path.name for path in (tmp_path / "reproduced" / "notebooks").glob("*.ipynb")] == names[:1]
+        monkeypatch.setattr(execute, "run", whole)
+        command("reproduce")
+        assert ran == names[1:]
+        assert sorted(path.name for path in (tmp_path / "reproduced" / "notebooks").glob("*.ipynb")) == names
+        command("reproduce")
+        assert ran == names
+        monkeypatch.setattr(execute, "run", interrupted)
+        command("reproduce")
+        monkeypatch.setattr(execute, "version", lambda: "0.2")
+        monkeypatch.setattr(execute, "run", whole)
+        command("reproduce")
+        assert ran == names
+
     def test_a_disk_that_is_full(self, command, earlier, tmp_path, monkeypatch):
         def full(*arguments, **options):
             raise OSError(errno.ENOSPC, "No space left on device")

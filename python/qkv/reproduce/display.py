@@ -41,7 +41,7 @@ def show(record: dict[str, Any]) -> None:
     show(data, raw=True)
 
 
-def _row(record: dict[str, Any]) -> str:
+def _row(record: dict[str, Any]) -> Any:
     colour, mark = _SIGNS[record["state"]]
     tail = f"; expected {record['expected']}" if record["state"] == "failed" else ""
     return element(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._words.errors import counted
 from . import execute, machine, output, registry, report, results, site, terminal, trainings
 
 
@@ -42,7 +43,7 @@ def reproduce(
     """Run the notebooks of the chosen experiments, and write or update the site in `folder`.
 
     The notebooks run side by side, one per core. What earlier runs wrote to the folder stays, except for the notebooks
-    that run now.
+    that run now. A run that is interrupted writes what has come to its end, and the next run of all goes on from there.
 
     Parameters
     ----------
@@ -89,25 +90,46 @@ def reproduce(
     paths = sorted({path for id in wanted for path in found.get(id, ())})
     execute.require()
     folder = Path(folder).absolute()
+    stop: KeyboardInterrupt | None = None
     with _terminable(), output.locked(folder):
         earlier = _earlier(folder, anew=not patterns)
         output.refuse_foreign(folder, site.names(paths), output.own_files(folder, earlier))
-        kept = [] if not patterns else results.read(folder, earlier)
+        goes_on = not patterns and not full and earlier.get("unfinished", False)
+        kept = results.read(folder, earlier) if patterns or goes_on else []
+        if goes_on:
+            kept = [one for one in kept if _is_current(one, paths)]
+            paths = [path for path in paths if path.name not in {one.path.name for one in kept}]
+            terminal.goes_on(len(kept), len(kept) + len(paths))
         with output.staged(folder, earlier) as stage:
             with trainings.anew(stage / "trainings") if full else contextlib.nullcontext():
-                made = _run_all(paths, timeout)
-            names = {path.name for path in paths}
+                made, stop = _run_all(paths, timeout)
+            names = {one.path.name for one in made}
             merged = sorted([*(one for one in kept if one.path.name not in names), *made], key=_name)
             results.name_pictures(merged)
-            result = report.build(made, wanted)
+            result = report.build(merged if goes_on else made, wanted)
             result.seconds = time.monotonic() - start
             about = {"machine": machine.about(), "seconds": round(result.seconds, 1)}
+            if stop is not None or (patterns and earlier.get("unfinished")):
+                about["unfinished"] = True
             with output.writing(folder):
                 site.write(stage, merged, about)
                 mine = [name for name in output.own_files(folder, earlier) if name.startswith(output.KEPT)]
                 files = {*output.files(stage), *mine, results.NAME}
                 results.write(stage, merged, {**about, "files": sorted(files)})
+    if stop is not None:
+        told = f"{len(made)} of {counted(len(paths), 'notebook')} are kept in {folder.name}; run it again to go on"
+        raise type(stop)(told) from stop
     return result
+
+
+def _is_current(result: results.Result, paths: Sequence[Path]) -> bool:
+    """Say whether a notebook of the run before is whole, and the same as it is now with this version of qkv."""
+    path = next((path for path in paths if path.name == result.path.name), None)
+    if path is None or result.error or result.made.get("qkv") != execute.version():
+        return False
+    return [cell.source for cell in execute.read(path).cells] == [
+        cell.source for cell in result.notebook.cells
+    ]
 
 
 def _earlier(folder: Path, *, anew: bool) -> dict[str, Any]:
@@ -123,18 +145,36 @@ def _name(result: results.Result) -> str:
     return result.path.name
 
 
-def _run_all(paths: Sequence[Path], timeout: float) -> list[results.Result]:
+class _Done:
+    """Passes on what the display of progress hears, and keeps the notebooks that have come to their end."""
+
+    def __init__(self, shown: execute.Progress) -> None:
+        self.cell_done, self._shown = shown.cell_done, shown
+        self.results: list[results.Result] = []
+
+    def notebook_done(self, result: results.Result) -> None:
+        self.results.append(result)
+        self._shown.notebook_done(result)
+
+
+def _run_all(paths: Sequence[Path], timeout: float) -> tuple[list[results.Result], KeyboardInterrupt | None]:
+    """Return what came of the notebooks, and what ended the run before the last of them."""
     from ..functions.settings import config
 
     notebooks = [(path, execute.read(path)) for path in paths]
     cells = sum(cell.cell_type == "code" for _, notebook in notebooks for cell in notebook.cells)
     progress = terminal.progress(len(paths), cells)
+    done, stop = _Done(progress), None
     try:
-        made = execute.run(notebooks, config()["threads"], progress, timeout)
+        made = execute.run(notebooks, config()["threads"], done, timeout)
+    except KeyboardInterrupt as interrupt:
+        if not done.results:
+            raise
+        made, stop = done.results, interrupt
     finally:
         progress.close()
-    terminal.writing(len(paths))
-    return made
+    terminal.writing(len(made))
+    return made, stop
 
 
 @contextlib.contextmanager

@@ -68,6 +68,13 @@ def writing(notebooks: int) -> None:
     print(f"writing the pages of {counted(notebooks, 'notebook')}", file=sys.stderr, flush=True)
 
 
+def goes_on(kept: int, notebooks: int) -> None:
+    """Say that the run before was interrupted and what of it is kept."""
+    print(
+        f"going on: {kept} of {notebooks} notebooks are kept from the run before", file=sys.stderr, flush=True
+    )
+
+
 def progress(notebooks: int, cells: int, stream: TextIO | None = None) -> Bar | Log:
     """Return a bar for a terminal and lines for a log."""
     return (Bar if (stream or sys.stderr).isatty() else Log)(notebooks, cells)
