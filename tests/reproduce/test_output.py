@@ -271,7 +271,9 @@ class TestErrorsOnTheWay:
         monkeypatch.setattr(execute, "run", interrupted)
         monkeypatch.setattr(execute, "version", lambda: "0.1")
         status, _, err = command("reproduce")
-        told = f"qkv: interrupted; 1 of {len(names)} notebooks are kept in reproduced; run it again to go on"
+        told = (
+            f"qkv: interrupted; 1 of {len(names)} notebooks are kept in reproduced; run it again to continue"
+        )
         assert (status, err.splitlines()[-1]) == (130, told)
         assert [path.name for path in (tmp_path / "reproduced" / "notebooks").glob("*.ipynb")] == names[:1]
         monkeypatch.setattr(execute, "run", whole)

@@ -164,9 +164,7 @@ class NadarayaWatson:
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> NDArray[Any]: ...
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
         """Pool the training values around each point of `X`.
 
         Parameters
@@ -213,17 +211,13 @@ class NadarayaWatson:
             reached = sums[:, -1] != 0
             mean = sums[:, :-1]
             if s is not None:
-                mean = (mean / np.where(reached, sums[:, -1], 1)[:, None]).astype(
-                    np.result_type(queries, keys, values)
-                )
+                kind = np.result_type(queries, keys, values)
+                mean = (mean / np.where(reached, sums[:, -1], 1)[:, None]).astype(kind)
         if not reached.all():
             mean[~reached] = np.nan
-            warnings.warn(
-                f"NadarayaWatson: {(~reached).sum()} of {len(reached)} points have no training point in reach of the "
-                f"kernel with bandwidth {shown(self.bandwidth_)}; their predictions are NaN",
-                UserWarning,
-                stacklevel=3,
-            )
+            told = f"NadarayaWatson: {(~reached).sum()} of {len(reached)} points have no training point in reach of the"
+            told += f" kernel with bandwidth {shown(self.bandwidth_)}; their predictions are NaN"
+            warnings.warn(told, UserWarning, stacklevel=3)
         if std is None or not return_std:
             return mean.reshape(shape)
         std[~reached] = np.nan

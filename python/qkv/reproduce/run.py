@@ -43,7 +43,7 @@ def reproduce(
     """Run the notebooks of the chosen experiments, and write or update the site in `folder`.
 
     The notebooks run side by side, one per core. What earlier runs wrote to the folder stays, except for the notebooks
-    that run now. A run that is interrupted writes what has come to its end, and the next run of all goes on from there.
+    that run now. A run that is interrupted keeps what has come to its end; the next run of all continues from there.
 
     Parameters
     ----------
@@ -94,19 +94,19 @@ def reproduce(
     with _terminable(), output.locked(folder):
         earlier = _earlier(folder, anew=not patterns)
         output.refuse_foreign(folder, site.names(paths), output.own_files(folder, earlier))
-        goes_on = not patterns and not full and earlier.get("unfinished", False)
-        kept = results.read(folder, earlier) if patterns or goes_on else []
-        if goes_on:
+        continues = not patterns and not full and earlier.get("unfinished", False)
+        kept = results.read(folder, earlier) if patterns or continues else []
+        if continues:
             kept = [one for one in kept if _is_current(one, paths)]
             paths = [path for path in paths if path.name not in {one.path.name for one in kept}]
-            terminal.goes_on(len(kept), len(kept) + len(paths))
+            terminal.continues(len(kept), len(kept) + len(paths))
         with output.staged(folder, earlier) as stage:
             with trainings.anew(stage / "trainings") if full else contextlib.nullcontext():
                 made, stop = _run_all(paths, timeout)
             names = {one.path.name for one in made}
             merged = sorted([*(one for one in kept if one.path.name not in names), *made], key=_name)
             results.name_pictures(merged)
-            result = report.build(merged if goes_on else made, wanted)
+            result = report.build(merged if continues else made, wanted)
             result.seconds = time.monotonic() - start
             about = {"machine": machine.about(), "seconds": round(result.seconds, 1)}
             if stop is not None or (patterns and earlier.get("unfinished")):
@@ -117,7 +117,7 @@ def reproduce(
                 files = {*output.files(stage), *mine, results.NAME}
                 results.write(stage, merged, {**about, "files": sorted(files)})
     if stop is not None:
-        told = f"{len(made)} of {counted(len(paths), 'notebook')} are kept in {folder.name}; run it again to go on"
+        told = f"{len(made)} of {counted(len(paths), 'notebook')} are kept in {folder.name}; run it again to continue"
         raise type(stop)(told) from stop
     return result
 

@@ -68,10 +68,12 @@ def writing(notebooks: int) -> None:
     print(f"writing the pages of {counted(notebooks, 'notebook')}", file=sys.stderr, flush=True)
 
 
-def goes_on(kept: int, notebooks: int) -> None:
+def continues(kept: int, notebooks: int) -> None:
     """Say that the run before was interrupted and what of it is kept."""
     print(
-        f"going on: {kept} of {notebooks} notebooks are kept from the run before", file=sys.stderr, flush=True
+        f"continued: {kept} of {notebooks} notebooks are kept from the run before",
+        file=sys.stderr,
+        flush=True,
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
-from .._core import Module
 from .._words.errors import shown
 from ..functions.gradients import no_grad
 from ..optim import Optimizer, ReduceLROnPlateau
@@ -127,7 +126,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Module,
+        model: _core.Module,
         optimizer: Optimizer,
         loss: Callable[[Any, Any], Any],
         *,
