@@ -4,6 +4,7 @@ compilers can."""
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_a_terminal_shows_it_even_where_the_output_is_captured(tmp_path):
     assert "qkv: compiling the C++ core, about " in (tmp_path / "log").read_text()
 
 
-def test_without_a_terminal_it_stands_in_the_log_once(tmp_path):
+def test_without_a_terminal_the_log_has_it_once(tmp_path):
     def run():
         return subprocess.run(
             command(tmp_path),
@@ -49,6 +50,15 @@ def test_without_a_terminal_it_stands_in_the_log_once(tmp_path):
     assert "-- qkv: compiling the C++ core, about " in run().stdout
     again = run()
     assert (again.stdout, again.stderr) == ("", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc, which Linux has")
+def test_without_a_terminal_pip_s_errors_have_it(tmp_path):
+    build = f"cd {tmp_path} && {' '.join(command(tmp_path))} > log 2>&1; true"
+    shell = ["bash", "-c", f"exec -a 'pip -q install' bash -c {shlex.quote(build)} ."]
+    run = subprocess.run(shell, capture_output=True, text=True, check=True, start_new_session=True)
+    assert run.stdout == ""
+    assert re.fullmatch(r"\n  qkv: compiling the C\+\+ core, about .*\n", run.stderr), run.stderr
 
 
 @pytest.mark.parametrize(
