@@ -77,8 +77,10 @@ def test_a_good_run(command, tmp_path):
     width, height = struct.unpack(">II", (folder / "figures" / "F-D0-03.png").read_bytes()[16:24])
     assert min(width, height) > 300  # 2.5 inches at 200 dots per inch, less the margins
     page = (folder / "notebooks" / "d0_1.html").read_text()
-    assert "One heatmap; horizontally Keys; vertically Queries; colours from 0 to 1." in page
-    assert "One line plot: up." in page
+    assert "One heatmap; horizontally Keys; vertically Queries; colours from 0 to 1&#34;" in page.replace(
+        '"', "&#34;"
+    )
+    assert 'One line plot: up"' in page
     notebook = nbformat.read(folder / "notebooks" / "d0_1.ipynb", as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "python3"

@@ -9,8 +9,8 @@ import browser
 import pytest
 
 from qkv.plot import BandwidthSlider
-from qkv.reproduce import execute, registry, report, terminal
-from qkv.reproduce.site import names
+from qkv.reproduce import arrays, execute, registry, report, terminal
+from qkv.reproduce.site import names, pages
 
 from .small_notebooks import write
 
@@ -245,7 +245,14 @@ def test_figures_are_large_and_say_what_is_seen(folder):
     assert 'class="zoom" href="../figures/D0-01.png"' in text
     title = registry.experiments()["D0-01"].title
     assert f'alt="{title}. One heatmap; horizontally &lt;Keys&gt; $p_i$"' in text
-    assert f"<b>D0-01</b> {title}. One heatmap; horizontally &lt;Keys&gt; <math" in text
+    assert f'<b>D0-01</b> {title}. <span class="dot ok"' in text
+
+
+def test_captions_are_sentences():
+    captions = pages.captions()
+    assert set(arrays.figures()) <= set(captions)
+    wrong = {name: text for name, text in captions.items() if not re.fullmatch(r"[^.].*[^.]\.", text)}
+    assert wrong == {}
 
 
 def test_the_index_counts_states_and_lists_failures_first(folder):

@@ -24,6 +24,16 @@ class Tolerance(NamedTuple):
     atol: float
 
 
+# Who made a stored array, if it was not PyTorch: what a document prints, and what was counted or written by hand.
+_MADE = {
+    "document": "D1-03/embeddings D1-03/context_printed D3-22/embedding D3-25/document_claim",
+    "hand": "D0-01/keys D0-01/values D0-01/query D0-01/hard_weights D0-01/hard_result D0-01/mean_pooling_result "
+    "D0-03/attention_weights D1-01/alignment D1-03/document_error D3-05/counts D3-08/E D3-09/table "
+    "D3-09/sequential_steps D3-09/max_path_length D3-09/self_attention_cheaper_than_rnn D3-25/counts D3-25/tiny_bert "
+    "D3-31/tokens D3-31/epochs",
+}
+_made_by = {key: maker for maker, keys in _MADE.items() for key in keys.split()}
+
 FLOAT64 = Tolerance(1e-9, 1e-11)
 FLOAT32 = Tolerance(1e-5, 2e-6)
 
@@ -136,6 +146,11 @@ def key_of(array: object) -> str | None:
             return _key_of_buffer[id(array)]
         array = getattr(array, "base", None)
     return None
+
+
+def made_by(key: str) -> str:
+    """Say who made a stored array: "document", "hand" or "pytorch"."""
+    return _made_by.get(key, "pytorch")
 
 
 def tolerance(dtype: np.dtype, key: str | None = None) -> Tolerance:

@@ -1,7 +1,8 @@
 """The checks that notebooks make: each compares, shows one line and keeps a record; none of them raises.
 
 A record's ``source`` says where what is expected comes from: "document" if a document prints it, "pytorch" if PyTorch
-computed it and it is stored; without one it is the notebook's own. Its ``state`` is "ok", "failed", or "skipped" for
+computed it and it is stored, "hand" if it was counted or written by hand and is stored; without one it is
+the notebook's own. Its ``state`` is "ok", "failed", or "skipped" for
 what is not computed here; then ``got`` is the reason.
 """
 
@@ -187,8 +188,8 @@ def _computed(method: str, got: Any) -> Any:
 
 
 def _stored(key: str | None) -> dict[str, str]:
-    """Say that an expected array was computed by PyTorch, if it is one of those."""
-    return {} if key is None else {"source": "pytorch"}
+    """Say who made an expected array, if it is a stored one."""
+    return {} if key is None else {"source": arrays.made_by(key)}
 
 
 def _known(id: str) -> str:

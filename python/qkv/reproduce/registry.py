@@ -47,6 +47,21 @@ def experiments() -> dict[str, Experiment]:
     return {id: Experiment(id, title, id.split("-")[0]) for id, title in _registry()["experiments"].items()}
 
 
+def sources() -> dict[str, dict[str, str]]:
+    """Return the language of each document and what it follows, by key."""
+    return {key: entry for key, entry in _registry()["documents"].items() if "follows" in entry}
+
+
+def levels() -> dict[str, str]:
+    """Return for whom each notebook is, by its name without ending."""
+    return {name: level for level, names in _registry()["levels"].items() for name in names}
+
+
+def where_to_begin() -> dict[str, dict[str, str]]:
+    """Return the notebooks to begin with, with a sentence on each and the name of a picture."""
+    return dict(_registry()["begin"])
+
+
 def without_qkv() -> list[str]:
     """Return the ids of experiments that are arithmetic on a document's numbers, with which qkv has nothing to do."""
     return list(_registry()["without qkv"])

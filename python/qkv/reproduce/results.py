@@ -117,7 +117,10 @@ def write(folder: Path, results: Iterable[Result], about: Mapping[str, Any]) -> 
                 "cell": result.cell,
                 "made": result.made,
                 "pictures": [{"name": p.name, "ids": p.ids, "caption": p.caption} for p in result.pictures],
-                "checks": [{key: made[key] for key in (*FIELDS, "cell")} for made in result.records],
+                "checks": [
+                    {key: made[key] for key in (*FIELDS, "cell")} | {"source": made.get("source", "own")}
+                    for made in result.records
+                ],
             }
             for result in results
         },

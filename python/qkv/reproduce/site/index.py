@@ -4,9 +4,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..registry import ALL, Experiment, documents, experiments, main_document, named_in_headings
+from ..registry import (
+    ALL,
+    Experiment,
+    documents,
+    experiments,
+    levels,
+    main_document,
+    named_in_headings,
+    sources,
+    where_to_begin,
+)
 from ..report import Entry, build, ids_of, tally
 from ..results import Result
+from .pages import is_check
 
 
 def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,6 +32,7 @@ def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any
     books = [_book(result, headings, entries) for result in found]
     titles = {**documents(), "": ALL}
     groups = [_group(key, title, books) for key, title in titles.items()]
+    drawn = {picture.name for result in found for picture in result.pictures}
     states = Counter(entry.state for entry in report.entries)
     return {
         "groups": [group for group in groups if group["notebooks"]],
@@ -29,6 +41,16 @@ def contents(found: Sequence[Result], about: Mapping[str, Any]) -> dict[str, Any
         "report": report,
         "states": {one: states.get(one, 0) for one in ("ok", "failed", "skipped")},
         "checks": Counter(record["state"] for record in report.records),
+        "sources": Counter(
+            record.get("source", "own") for record in report.records if record["state"] != "skipped"
+        ),
+        "documents": sources(),
+        "begin": [
+            {"book": book, **about, "shown": about["picture"] in drawn}
+            for name, about in where_to_begin().items()
+            for book in books
+            if book["stem"] == name
+        ],
         "figures": report.pictures,
         "errors": [book for book in books if book["result"].error],
         "missing": [experiment for id, experiment in known.items() if id not in ids],
@@ -43,12 +65,15 @@ def _book(result: Result, headings: Mapping[str, list[str]], entries: Mapping[st
     first = {id: book for book, named in reversed(list(headings.items())) for id in named}
     shown = [id for id in headings[name] if first[id] == name]
     shown += [id for id, entry in entries.items() if id not in first and entry.notebooks[:1] == [name]]
+    shown.sort(key=list(entries).index)
     return {
         "result": result,
         "stem": result.path.stem,
         "title": _title(result),
         "document": main_document(headings[name]),
         "rows": [_row(entries[id], result, f"#{id}" if id in headings[name] else "") for id in shown],
+        "level": levels().get(result.path.stem, ""),
+        "minutes": _minutes(result),
         "seconds": result.made.get("seconds"),
     }
 
@@ -65,6 +90,17 @@ def _row(entry: Entry, result: Result, anchor: str) -> dict[str, Any]:
         "thumbnail": f"figures/{own[0].name}.png" if own else None,
         "search": " ".join(words).lower(),
     }
+
+
+def _minutes(result: Result) -> int:
+    """Return how long a person reads: 180 words or 15 lines of code a minute, without the code that checks."""
+    minutes = 0.0
+    for cell in result.notebook.cells:
+        if cell.cell_type == "markdown":
+            minutes += len(cell.source.split()) / 180
+        elif cell.cell_type == "code" and not is_check(cell):
+            minutes += len(cell.source.splitlines()) / 15
+    return max(1, round(minutes))
 
 
 def _title(result: Result) -> str:

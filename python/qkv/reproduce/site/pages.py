@@ -6,6 +6,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ..arrays import DATA, stored
 from ..display import MIME
 from ..registry import cells_with_ids
 from ..report import Entry, ids_of, worst
@@ -15,7 +16,11 @@ from .prose import Headings, reader, with_formulas
 _SCALE = 0.65  # of a figure's dots on the page, where there is room; screens with more dots show all of them
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LIMITS = (("rtol", "relative"), ("atol", "absolute"))
-_SOURCES = {"document": "the document prints", "pytorch": "PyTorch computes (stored)"}
+_SOURCES = {
+    "document": "the document prints",
+    "pytorch": "PyTorch computes (stored)",
+    "hand": "counted by hand",
+}
 
 
 def contents(
@@ -69,8 +74,9 @@ def _add_outputs(
             group = groups[-1]
             if MIME in data:
                 row = check_row({**data[MIME], "cell": cell.execution_count}, next(numbers))
-                group["checks"].append(row)
                 rows.append(row)
+                if data[MIME]["how"] != "picture" or row["state"] != "ok":  # else the caption has a tick
+                    group["checks"].append(row)
             else:
                 group["figures"].append(figure(next(pictures), entries))
         elif "text/html" in data:
@@ -82,7 +88,12 @@ def _add_outputs(
             text = _ANSI.sub("", text).strip("\n")
             if text:
                 groups.append({"kind": output.output_type, "text": text})
+    pictures_hold = (
+        "failed" if any(row["how"] == "picture" and row["state"] == "failed" for row in rows) else "ok"
+    )
     for group in groups:
+        for one in group.get("figures", ()):
+            one.setdefault("state", pictures_hold)
         sources = {row["source"] for row in group.get("checks", ()) if row["state"] != "skipped"}
         group["source"] = sources.pop() if len(sources) == 1 else "expected"
     return rows
@@ -97,6 +108,7 @@ def check_row(record: Mapping[str, Any], number: int) -> dict[str, Any]:
         "what": record["what"],
         "source": _SOURCES.get(record.get("source", ""), "expected"),
         "state": record["state"],
+        "how": record["how"],
         "cell": record.get("cell"),
         "comparison": comparison(record),
         "reason": "",
@@ -151,9 +163,16 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
         "wide": width > 1400,
         "label": label,
         "title": title,
-        "caption": with_formulas(picture.caption),
-        "alt": ". ".join(filter(None, [title, picture.caption])) or picture.name,
+        "caption": with_formulas(captions().get(picture.name, "")),
+        "alt": ". ".join(part.rstrip(".") for part in [title, picture.caption] if part) or picture.name,
+        "photo": any(id in ("T-VIT",) for id in ids),
     }
+
+
+@functools.cache
+def captions() -> dict[str, str]:
+    """Return a sentence for each picture, by name, that says what to see."""
+    return dict(stored(DATA / "captions.json"))
 
 
 @functools.lru_cache(maxsize=2048)

@@ -12,6 +12,8 @@ from .math_markup import mathml
 _LEADING = re.compile(rf"(?:(?:{ID.pattern})(?:, | and |: | )?)+")
 _NOTEBOOK = re.compile(r"([\w-]+)\.ipynb(#.*)?")
 _DISPLAY = r"\$\$(?P<{}>[\s\S]+?)\$\$"
+_CLOSED = re.compile(r'(<math display="inline"(?:(?!</math>).)*</math>)([,.;:)?]+)', re.DOTALL)
+_together = r'<span class="nobreak">\1\2</span>'  # no line begins with the comma after a formula
 _INLINE = r"\$(?!\s)(?P<inline_math_text>[^$]+?)(?<!\s)\$"
 
 
@@ -85,6 +87,9 @@ def reader(headings: Headings, pages: Collection[str] | None = None) -> Callable
 
         def inline_math(self, text: str) -> str:
             return mathml(text, "inline")
+
+        def paragraph(self, text: str) -> str:
+            return f"<p>{_CLOSED.sub(_together, text)}</p>\n"
 
     plugins: Any = ["table", "strikethrough", _math]
     markdown: Any = mistune.create_markdown(renderer=Renderer(escape=True), plugins=plugins)

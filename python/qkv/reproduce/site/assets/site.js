@@ -39,6 +39,7 @@ function search() {
       count += fits;
     }
     const narrowed = Boolean(state || words.length);
+    document.querySelector("main.index").classList.toggle("narrowed", narrowed);
     for (const part of all(".book, .document")) {
       part.hidden = narrowed && !part.querySelector(".experiments li:not([hidden])");
     }
