@@ -10,7 +10,8 @@ import pytest
 
 from qkv.plot import BandwidthSlider
 from qkv.reproduce import arrays, execute, registry, report, terminal
-from qkv.reproduce.site import names, pages
+from qkv.reproduce.site import names
+from qkv.reproduce.site.pages import captions as all_captions
 
 from .small_notebooks import write
 
@@ -249,7 +250,7 @@ def test_figures_are_large_and_say_what_is_seen(folder):
 
 
 def test_captions_are_sentences():
-    captions = pages.captions()
+    captions = all_captions()
     assert set(arrays.figures()) <= set(captions)
     wrong = {name: text for name, text in captions.items() if not re.fullmatch(r"[^.].*[^.]\.", text)}
     assert wrong == {}
