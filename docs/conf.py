@@ -64,7 +64,24 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 # Pages without pages below them.
-ALONE = ("index", "getting_started", "gallery", "coming_from", "distributed", "torch", "design", "changelog")
+ALONE = [
+    "index",
+    "getting_started",
+    "models",
+    "own_layer",
+    "teaching",
+    "glossary",
+    "conventions",
+    "gallery",
+    "views",
+    "coming_from",
+    "distributed",
+    "torch",
+    "design",
+    "stability",
+    "contributing",
+    "changelog",
+]
 html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

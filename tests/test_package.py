@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -220,6 +222,22 @@ def test_the_examples_of_getting_started_run(tmp_path, monkeypatch, capsys):
         run_examples("docs/getting_started.md")
     assert capsys.readouterr().out.startswith("(2, 3, 5, 4) (2, 3, 5, 7)")
     assert (tmp_path / "heads.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("page", ["models", "own_layer", "teaching"])
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    names = run_examples(f"docs/{page}.md")
+    if page == "own_layer":
+        assert names["losses"][-1] < 0.1 * names["losses"][0]
+        right, looking = map(float, re.findall(r"^(\d\.\d\d)", capsys.readouterr().out, re.M))
+        assert min(right, looking) > 0.9
+    if page == "teaching":
+        source = ROOT / "notebooks" / "d0_1_queries_keys_values.ipynb"
+        names["exercise"](source, "empty.ipynb")
+        cells = json.loads(Path("empty.ipynb").read_text(encoding="utf8"))["cells"]
+        assert sum(cell["source"] == ["# your code"] for cell in cells) > 10
 
 
 def test_the_table_of_masks():

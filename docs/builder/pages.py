@@ -17,6 +17,10 @@ SOURCE = re.findall(r'^Source = "(.*)"$', (ROOT / "pyproject.toml").read_text(en
 # Pages of the project by their places in the site: those that are copied as they are, and all.
 COPIED = {
     "docs/getting_started.md": "getting_started.md",
+    "docs/models.md": "models.md",
+    "docs/own_layer.md": "own_layer.md",
+    "docs/teaching.md": "teaching.md",
+    "docs/glossary.md": "glossary.md",
     "docs/conventions.md": "conventions.md",
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
