@@ -8,7 +8,8 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from qkv.reproduce import figures
+from qkv.reproduce import figures, panels
+from qkv.reproduce.checks import Check
 
 
 def test_heatmaps():
@@ -87,3 +88,15 @@ def test_boxes_and_arrows_without_axes_are_a_diagram():
 
 def test_nothing_is_said_of_an_empty_figure():
     assert figures.describe(Figure()) == ""
+
+
+def test_a_figure_that_was_shown_before_it_was_finished_is_a_failure(monkeypatch, capsys):
+    figure = Figure()
+    ax = figure.subplots()
+    assert not figures.changed(figure)
+    figures.enlarged(figure)
+    assert not figures.changed(figure)
+    ax.plot([1, 2])
+    assert figures.changed(figure)
+    assert not Check().picture("D0-01", figure, panels.lines([0, 1], [1, 2]))
+    assert "drawn after it was shown" in capsys.readouterr().out

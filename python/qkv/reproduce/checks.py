@@ -136,7 +136,7 @@ class Check:
             ID.findall(spec["experiment"])[0],
             f"picture {name}",
             "picture",
-            compare_figure(figure, spec, nan_as=nan_as),
+            _as_shown(figure, compare_figure(figure, spec, nan_as=nan_as)),
             figure=name,
             picture=number,
         )
@@ -151,7 +151,11 @@ class Check:
         from .pictures import compare_figure
 
         place = {} if isinstance(panels, dict) else {"picture": figures.number_of(shown)}
-        result = compare_figure(shown, {"panels": list(panels)}) if place else compare_view(shown, panels)
+        result = (
+            _as_shown(shown, compare_figure(shown, {"panels": list(panels)}))
+            if place
+            else compare_view(shown, panels)
+        )
         every = [id] if isinstance(id, str) else list(id)
         return all([self._add(one, what, "picture", result, **place) for one in every])
 
@@ -190,6 +194,15 @@ def _computed(method: str, got: Any) -> Any:
 def _stored(key: str | None) -> dict[str, str]:
     """Say who made an expected array, if it is a stored one."""
     return {} if key is None else {"source": arrays.made_by(key)}
+
+
+def _as_shown(figure: Any, result: Comparison) -> Comparison:
+    """Return the comparison, unless the figure was shown before it was finished."""
+    if figures.changed(figure):
+        return Comparison(
+            False, "the figure as it was shown", "one on which more was drawn after it was shown"
+        )
+    return result
 
 
 def _known(id: str) -> str:

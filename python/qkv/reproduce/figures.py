@@ -13,6 +13,7 @@ MIME = "application/vnd.qkv.figure+json"
 DPI = 200
 _counter = itertools.count(1)
 _numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_shown: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # what was seen on it
 _COUNTS = "no one two three four five six seven eight nine ten eleven twelve"
 
 
@@ -41,7 +42,13 @@ def enlarged(figure: Any) -> dict[str, str]:
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI, bbox_inches="tight")
     picture = base64.b64encode(png.getvalue()).decode()
-    return {"png": picture, "caption": describe(figure), "number": str(number_of(figure))}
+    _shown[figure] = describe(figure)
+    return {"png": picture, "caption": _shown[figure], "number": str(number_of(figure))}
+
+
+def changed(figure: Any) -> bool:
+    """Say whether this kernel has shown the figure and something was drawn on it later, which nobody sees."""
+    return figure in _shown and _shown[figure] != describe(figure)
 
 
 def number_of(figure: Any) -> int:
