@@ -141,9 +141,9 @@ def scaled_dot_product_attention(
     ==================  =========================  =====================
 
     All exclusions combine with "and": boolean mask, causal, ``valid_lens``, ``window``, ``mask_mod``. An excluded key
-    or value is not read: NaN there changes nothing. Unlike in PyTorch's function, almost all options
-    combine (the others are refused by name), and weights never cost the fast path. Memory beyond inputs and outputs grows with L, not with L^2. The result is
-    the same, bit for bit, for any number of threads.
+    or value is not read: NaN there changes nothing. Almost all options combine, unlike in PyTorch's function; the
+    others are refused by name. Weights never cost the fast path. Memory beyond inputs and outputs grows with L, not
+    with L^2. The result is the same, bit for bit, for any number of threads.
 
     Instead of ``exp(s) / sum_j exp(s)``, weights are, for each ``normalizer``:
 
