@@ -118,3 +118,33 @@ def test_a_node_keeps_no_more_of_a_part_than_the_part():
     kept, total = numbers_from(PARTS)
     assert total == 200
     assert kept < 40 * MIB, "of the 160 that were parts of"
+
+
+SAVED = """
+import numpy as np, qkv
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+w, frozen = (qkv.tensor(np.ones((1024, 1024), "float32"), requires_grad=flag) for flag in (True, False))
+def kept(f):
+    f(w + 1)
+    qkv.empty_cache()
+    start = resident()
+    results = [f(w + 1) for _ in range(8)]
+    qkv.empty_cache()
+    return (resident() - start) // 2**20
+def masked(x):
+    x[frozen > 2] = 0
+    return qkv.softmax(x / 8)
+for f in (
+    lambda x: x * 2, lambda x: x / 8, lambda x: x * frozen, lambda x: x @ frozen, lambda x: x % 2,
+    qkv.softmax, qkv.log_softmax, lambda x: qkv.masked_softmax(x, 3), masked, lambda x: x * w,
+):
+    print(kept(f))
+"""
+
+
+@measures_what_is_resident
+def test_what_no_gradient_needs_is_free():
+    *results, product = numbers_from(SAVED)
+    assert max(results) < 8 * 5, "the results have 4 MiB each; what they were computed from is free"
+    assert product > 8 * 7, "a product keeps the factors that it is differentiated by"

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "autograd/saving.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/integers.h"
@@ -196,12 +197,15 @@ Tensor binary(Binary op, const Tensor& left, const Tensor& right) {
       dx.add(0, scaled(times(dy, x.tensor()), 2));
     });
   if (op == Binary::multiply)
-    return record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b)](const Tensor& dy, TensorGradients& dx) {
-      dx.add(0, [&] { return sum_to(times(dy, q.tensor()), dx.shape(0)); });
-      dx.add(1, [&] { return sum_to(times(dy, p.tensor()), dx.shape(1)); });
-    });
-  const Saved result = op == Binary::power || op == Binary::fmod ? Saved(y) : Saved();
-  return record(std::move(y), {a, b}, [op, p = Saved(a), q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
+    return record(std::move(y), {a, b},
+                  [p = saved_for(b, a), q = saved_for(a, b)](const Tensor& dy, TensorGradients& dx) {
+                    dx.add(0, [&] { return sum_to(times(dy, q.tensor()), dx.shape(0)); });
+                    dx.add(1, [&] { return sum_to(times(dy, p.tensor()), dx.shape(1)); });
+                  });
+  const bool of_left = op == Binary::power || op == Binary::maximum || op == Binary::minimum;
+  const Saved p = of_left ? Saved(a) : saved_for(b, a);
+  const Saved result = op == Binary::power || op == Binary::fmod ? saved_for(b, Tensor(y)) : Saved();
+  return record(std::move(y), {a, b}, [op, p, q = Saved(b), result](const Tensor& dy, TensorGradients& dx) {
     binary_rule(op, dy, p.tensor(), q.tensor(), result, dx);
   });
 }

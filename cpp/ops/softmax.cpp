@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/saving.h"
 #include "ops/reductions.h"
 
 namespace qkv::ops {
@@ -56,9 +57,10 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
         });
   });
   if (!wants_gradient({x})) return Tensor(std::move(y));
-  return record_fused(
+  return record_by_output(
       Array(y), {x},
-      [y = Saved(y), logarithm, temperature, loop](const Array& dy, Gradients& dx) {
+      [y = Saved(y), logarithm, temperature, loop](std::span<const Array> dys, Gradients& dx) {
+        const Array& dy = dys[0];
         visit_floating(dy.dtype(), [&]<class T>(T) {
           const auto& kernel = kernels::kernels<T>().softmax;
           const Array gradient = dx.fresh(0);
@@ -77,8 +79,9 @@ Tensor normalised(const char* operation, bool logarithm, const Tensor& input, In
           dx.add(0, gradient);
         });
       },
-      [logarithm, axis, temperature](const Tensor& dy, TensorGradients& dx) {
-        const Tensor p = softmax(dx.input(0), axis, temperature);
+      [y = Saved(y), logarithm, axis, temperature](std::span<const Tensor> dys, TensorGradients& dx) {
+        const Tensor& dy = dys[0];
+        const Tensor p = logarithm ? unary(Unary::exponential, dx.output(y)) : dx.output(y);
         const Tensor gradient =
             logarithm ? subtract(dy, multiply(p, sum(dy, Axes{axis}, true))) : softmax_gradient(p, dy, axis);
         dx.add(0, scaled(gradient, 1 / temperature));

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "autograd/saving.h"
 #include "core/in_range.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
@@ -56,11 +57,12 @@ Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
   if (!wants_gradient({scores, bias})) return Tensor(std::move(y));
   allowed.keep();
   const auto kept = std::make_shared<const Allowed>(std::move(allowed));
-  return record_fused(
-      Array(y), {owned(scores), owned(bias)},
+  return record_by_output(
+      Array(y), {scores, bias},
       [y = Saved(y), kept, rows, n, filled = o.masked_value.has_value(),
        mask_shape = bias.defined() ? bias.shape() : Shape{},
-       mask_dtype = bias.defined() ? bias.dtype() : DType::float32](const Array& dy, Gradients& dx) {
+       mask_dtype = bias.defined() ? bias.dtype() : DType::float32](std::span<const Array> dys, Gradients& dx) {
+        const Array& dy = dys[0];
         Array dscores(dy.shape(), dy.dtype());
         visit_floating(dy.dtype(), [&]<class T>(T) {
           const T* saved = y.data<T>();
@@ -79,13 +81,13 @@ Tensor masked_softmax(const Tensor& input, const AttentionOptions& o) {
         if (dx.wants(1)) dx.add(1, sum_to(dscores, mask_shape).cast(mask_dtype));
         if (dx.wants(0)) dx.add(0, std::move(dscores));
       },
-      [kept, masked_value = o.masked_value](const Tensor& dy, TensorGradients& dx) {
-        const Tensor open(kept->array()), zero = scalar_like(dy, 0);
-        const Tensor p = masked_softmax(with_bias(dx.input(0), dx.input(1)), open, masked_value);
+      [y = Saved(y), kept](std::span<const Tensor> dys, TensorGradients& dx) {
+        const Tensor& dy = dys[0];
+        const Tensor open(kept->array()), zero = scalar_like(dy, 0), p = dx.output(y);
         // What flows into a weight of 0 may come from a value that nobody may read.
         const Tensor arriving = where(compare(Compare::equal, p, zero), zero, dy);
         const Tensor dscores = where(open, softmax_gradient(p, arriving, -1), zero);
-        if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.input(1).dtype()));
+        if (dx.wants(1)) dx.add(1, cast(sum_to(dscores, dx.shape(1)), dx.dtype(1)));
         dx.add(0, dscores);
       });
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <tuple>
 
+#include "autograd/saving.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/integers.h"
@@ -140,17 +141,19 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
     result = Tensor(std::move(y));
   } else {
     result =
-        record(std::move(y), {a, b}, [p = Saved(a), q = Saved(b), batch](const Tensor& given, TensorGradients& dx) {
-          const Tensor one = p.tensor(), other = q.tensor(), dy = packed(given);
-          dx.add(0, [&] {
-            return sum_to(gradient_matmul(GradientSide::left, dy, false, other, true, batch), one.shape());
-          });
-          dx.add(1, [&] {
-            if (other.rank() == 2 && one.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
-              return gradient_matmul(GradientSide::right, as_rows(one), true, as_rows(dy), false, {});
-            return sum_to(gradient_matmul(GradientSide::right, one, true, dy, false, batch), other.shape());
-          });
-        });
+        record(std::move(y), {a, b},
+               [p = saved_for(b, a), q = saved_for(a, b), batch](const Tensor& given, TensorGradients& dx) {
+                 const Tensor dy = packed(given);
+                 dx.add(0, [&] {
+                   return sum_to(gradient_matmul(GradientSide::left, dy, false, q.tensor(), true, batch), dx.shape(0));
+                 });
+                 dx.add(1, [&] {
+                   const Tensor one = p.tensor();
+                   if (dx.shape(1).rank() == 2 && one.dim(-1) > 0 && dy.dim(-1) > 0)  // of many rows against one matrix
+                     return gradient_matmul(GradientSide::right, as_rows(one), true, as_rows(dy), false, {});
+                   return sum_to(gradient_matmul(GradientSide::right, one, true, dy, false, batch), dx.shape(1));
+                 });
+               });
   }
   if (!row && !column) return result;
   Shape squeezed = batch;
@@ -206,14 +209,15 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& given_bia
             bias.defined() ? bias.ptr<T>() : nullptr);
   });
   if (!wants_gradient({x, weight, bias})) return Tensor(std::move(y));
-  return record(
-      std::move(y), {x, weight, bias}, [x = Saved(x), w = Saved(weight)](const Tensor& given, TensorGradients& dx) {
-        const Tensor dy = packed(given);
-        dx.add(0, [&] { return matmul(dy, w.tensor()); });
-        dx.add(1,
-               [&] { return gradient_matmul(GradientSide::left, as_rows(dy), true, as_rows(x.tensor()), false, {}); });
-        dx.add(2, [&] { return sum(as_rows(dy), Axes{0}); });
-      });
+  return record(std::move(y), {x, weight, bias},
+                [x = saved_for(weight, x), w = saved_for(x, weight)](const Tensor& given, TensorGradients& dx) {
+                  const Tensor dy = packed(given);
+                  dx.add(0, [&] { return matmul(dy, w.tensor()); });
+                  dx.add(1, [&] {
+                    return gradient_matmul(GradientSide::left, as_rows(dy), true, as_rows(x.tensor()), false, {});
+                  });
+                  dx.add(2, [&] { return sum(as_rows(dy), Axes{0}); });
+                });
 }
 
 }  // namespace qkv::ops
