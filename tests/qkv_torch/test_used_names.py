@@ -29,8 +29,9 @@ PROGRAMS = {
 # Why a name stays that no program uses: it is promised, of a family or a spelling that programs use, or the core's.
 REASONS = {"contract", "sibling", "core"}
 MODULES = (
-    "nn nn.functional nn.init nn.utils nn.utils.rnn nn.attention.flex_attention optim optim.lr_scheduler utils.data "
-    "autograd autograd.functional amp"
+    "nn nn.functional nn.init nn.utils nn.utils.rnn nn.attention nn.attention.flex_attention nn.parallel optim "
+    "optim.lr_scheduler utils.data utils.data.distributed autograd autograd.functional amp distributed multiprocessing "
+    "testing"
 )
 
 

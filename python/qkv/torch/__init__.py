@@ -24,6 +24,7 @@ import math as _math
 from types import SimpleNamespace as _Namespace
 
 from .._formulas.operations import add_own as _add_own
+from .._words.errors import shown as _shown
 from ..functions.settings import get_num_threads, set_num_threads  # noqa: F401
 from ..interop import tell_einops as _tell_einops
 from . import (  # noqa: F401  # each defines functions of this module
@@ -43,8 +44,11 @@ from . import (  # noqa: F401  # each defines functions of this module
     _shaping,
     amp,
     autograd,
+    distributed,
+    multiprocessing,
     nn,
     optim,
+    testing,
     utils,
 )
 from ._dtypes import Size, device, dtype, finfo, get_default_dtype, iinfo, set_default_dtype  # noqa: F401
@@ -91,12 +95,31 @@ def compile(
     return compile if model is None else model
 
 
+_precision = "highest"
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Change nothing: products of float32 are exact to float32, as by "highest"."""
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(
+            f"set_float32_matmul_precision: precision must be 'highest', 'high' or 'medium'; got {_shown(precision)}"
+        )
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was told."""
+    return _precision
+
+
 for _functions_of in (globals(), vars(nn.functional)):
     _add_own(_functions_of)
 _tell_einops("qkv.torch._einops")
 
-_NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device dtype finfo
-get_default_dtype get_num_threads iinfo nn optim set_default_dtype set_num_threads set_printoptions utils"""
+_NAMES = """Generator Size Tensor amp autograd backends compile cuda default_generator device distributed dtype finfo
+get_default_dtype get_float32_matmul_precision get_num_threads iinfo multiprocessing nn optim set_default_dtype
+set_float32_matmul_precision set_num_threads set_printoptions testing utils"""
 __all__ = [*_NAMES.split(), *FUNCTIONS, *_dtypes.ALL, *_dtypes.ALIASES]
 
 

@@ -3,7 +3,17 @@
 import builtins
 from typing import Any
 
-from . import amp as amp, autograd as autograd, d2l as d2l, nn as nn, optim as optim, utils as utils
+from . import (
+    amp as amp,
+    autograd as autograd,
+    d2l as d2l,
+    distributed as distributed,
+    multiprocessing as multiprocessing,
+    nn as nn,
+    optim as optim,
+    testing as testing,
+    utils as utils,
+)
 from ._dtypes import Size as Size
 from ._dtypes import device as device
 from ._dtypes import dtype as dtype
@@ -178,6 +188,7 @@ def gather(input: Any, dim: Any, index: Any, *, sparse_grad: builtins.bool = ...
 def ge(input: Any, other: Any) -> Tensor: ...
 
 get_default_dtype: Any
+get_float32_matmul_precision: Any
 get_num_threads: Any
 
 def gt(input: Any, other: Any) -> Tensor: ...
@@ -405,6 +416,7 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Tensor: ...
 def select(input: Any, dim: Any, index: Any) -> Tensor: ...
 
 set_default_dtype: Any
+set_float32_matmul_precision: Any
 
 def set_grad_enabled(mode: builtins.bool) -> Any: ...
 

@@ -8,6 +8,7 @@ from .._tensor import refuse_attribute
 from . import attention as attention
 from . import functional as functional
 from . import init as init
+from . import parallel as parallel
 from . import utils as utils
 from ._activations import GELU as GELU
 from ._activations import BCELoss as BCELoss
@@ -51,7 +52,13 @@ from ._transformer import TransformerEncoder as TransformerEncoder
 from ._transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from .parameter import Parameter as Parameter
 
-__all__ = [name for name in dir() if name[0].isupper()] + ["attention", "functional", "init", "utils"]
+__all__ = [name for name in dir() if name[0].isupper()] + [
+    "attention",
+    "functional",
+    "init",
+    "parallel",
+    "utils",
+]
 
 
 __getattr__ = partial(refuse_attribute, "torch.nn")

@@ -19,7 +19,7 @@ from .._elementwise import cast
 from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
 from ._registry import CoreModule, Entries, ModuleType
-from .parameter import Parameter, UninitializedParameter, check_part, forget_gradients
+from .parameter import Parameter, UninitializedParameter, check_part, forget_gradients, is_of_other_torch
 
 T = TypeVar("T", bound="Module")
 _PACKAGE = "qkv.torch."
@@ -130,6 +130,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
     def __setattr__(self, name: str, value) -> None:
         if name in _options(type(self)) and not hasattr(self, name) and not _called_by_own_code():
             raise refusal(type(self).__name__, name, value)  # nothing would read it
+        if is_of_other_torch(value):
+            check_part("module", name, value, CoreModule)
         CoreModule.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

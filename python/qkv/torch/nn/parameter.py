@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -69,7 +70,29 @@ def check_part(what: str, name, value, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         raise TypeError(
             f"cannot assign {type(value).__name__!r} object to {what} {name!r}: {kind.__name__} or None required"
+            + _way_out(value)
         )
+
+
+def is_of_other_torch(value) -> bool:
+    """Whether it is a module or a parameter of PyTorch, which nothing here would train."""
+    nn = getattr(sys.modules.get("torch"), "nn", None)
+    return nn is not None and isinstance(value, (nn.Module, nn.Parameter)) and not isinstance(value, Tensor)
+
+
+def _way_out(value) -> str:
+    """Say where what another library has made is to be taken from."""
+    home, _, rest = type(value).__module__.partition(".")
+    library, name = rest.rpartition(".")[2] if home == "einops" else "torch", type(value).__name__
+    if home == "einops":
+        instead = f"write from qkv.torch.einops import {name}"
+    elif home == "torch":
+        instead = "take its name from qkv.torch"
+    elif is_of_other_torch(value):
+        instead = "derive its class from qkv.torch.nn.Module"
+    else:
+        return ""
+    return f"; it is one of another library, {library}: {instead}"
 
 
 def forget_gradients(parameters: Iterable[Any], set_to_none: bool) -> None:

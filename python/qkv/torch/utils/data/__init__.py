@@ -15,6 +15,8 @@ from ..._random import Generator, default_generator, randint, random_number, ran
 from ..._settings import constructor, undefined
 from ..._shaping import stack
 from ..._tensor import Core, refuse_attribute
+from . import distributed as distributed
+from .distributed import DistributedSampler as DistributedSampler
 
 
 class _Of:
