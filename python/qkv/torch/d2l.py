@@ -1,6 +1,6 @@
 """The helpers of d2l's chapters on attention, by their names: ``from qkv.torch import d2l``.
 
-Document 000 calls them ``utils``: ``from qkv.torch import d2l as utils``.
+They are those of the English edition 1.0. Document 000 calls them ``utils``: ``from qkv.torch import d2l as utils``.
 """
 
 # ruff: noqa: F403
@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 
 from .._display.html import in_notebook
+from ._d2l import edition
 from ._d2l.attention import *
 from ._d2l.functions import *
 from ._d2l.seq2seq import *
 from ._d2l.training import *
 from ._dtypes import CPU
 from ._elementwise import as_numbers
-from ._tensor import Core, plain, refuse_attribute
+from ._tensor import Core, plain
 
 
 def try_gpu(i=0):
@@ -104,4 +105,13 @@ def __getattr__(name):
         raise AttributeError(
             f"d2l: {name} is a download, and qkv makes none; write a d2l.DataModule with get_dataloader(train)"
         )
-    return refuse_attribute("d2l", name)
+    return edition.refuse(name)
+
+
+for _value in list(vars().values()):
+    if (
+        isinstance(_value, type)
+        and _value.__module__.startswith("qkv.torch._d2l.")
+        and "__init__" in vars(_value)
+    ):
+        edition.says_edition(_value)

@@ -23,6 +23,23 @@ def masked_softmax(X, valid_lens):
     return nn.functional.softmax(X.masked_fill(beyond, -1e6), dim=-1)
 
 
+def sequence_mask(X, valid_len, value=0):
+    """``value`` in the steps of ``X (B, L, ...)`` beyond the lengths ``(B,)``. Unlike d2l's it leaves X as it is."""
+    beyond = torch.arange(X.shape[1]) >= valid_len[:, None]
+    return X.masked_fill(beyond.reshape(*beyond.shape, *[1] * (X.dim() - 2)), value)
+
+
+def transpose_qkv(X, num_heads):
+    """``(B, L, D)`` to ``(B * heads, L, D / heads)``."""
+    B, L, _ = X.shape
+    return X.reshape(B, L, num_heads, -1).permute(0, 2, 1, 3).flatten(0, 1)
+
+
+def transpose_output(X, num_heads):
+    """``(B * heads, L, D / heads)`` to ``(B, L, D)``."""
+    return X.unflatten(0, (-1, num_heads)).permute(0, 2, 1, 3).flatten(2)
+
+
 class DotProductAttention(nn.Module):
     """Scaled dot products of ``(B, L, d)``; the weights stay in ``attention_weights``."""
 
@@ -67,12 +84,11 @@ class MultiHeadAttention(Module):
 
     def transpose_qkv(self, X):
         """``(B, L, D)`` to ``(B * heads, L, D / heads)``."""
-        B, L, _ = X.shape
-        return X.reshape(B, L, self.num_heads, -1).permute(0, 2, 1, 3).flatten(0, 1)
+        return transpose_qkv(X, self.num_heads)
 
     def transpose_output(self, X):
         """And back."""
-        return X.unflatten(0, (-1, self.num_heads)).permute(0, 2, 1, 3).flatten(2)
+        return transpose_output(X, self.num_heads)
 
     def forward(self, queries, keys, values, valid_lens):
         """``(B, Lq, num_hiddens)``; lengths ``(B,)`` or ``(B, Lq)``."""
