@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -43,3 +44,26 @@ def test_a_lack_of_memory_is_told_in_one_line(monkeypatch, capsys, error, said):
     monkeypatch.setattr(cli, "_info", none)
     assert cli.main(["info"]) == 2
     assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage", "said"),
+    [
+        (["embedd"], "usage: qkv [-h]", r"invalid choice: 'embedd' .*; did you mean embed\?$"),
+        (["serve"], "usage: qkv [-h]", r"invalid choice: 'serve' \(choose from [^?]*\)$"),
+        (
+            ["reproduce", "--outptu", "x"],
+            "usage: qkv reproduce",
+            r"arguments: --outptu; did you mean --output\?$",
+        ),
+        (["reproduce", "--foo"], "usage: qkv reproduce", "unrecognized arguments: --foo$"),
+        (["embed", "--model", "m", "--format", "jsonk"], "usage: qkv embed", r"; did you mean jsonl\?$"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(capsys, arguments, usage, said):
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    text = capsys.readouterr().err
+    assert text.startswith(usage)
+    assert re.search(said, text)

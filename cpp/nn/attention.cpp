@@ -9,6 +9,7 @@
 #include "nn/watched_attention.h"
 #include "ops/attention/allowed.h"
 #include "ops/attention/formula/formula.h"
+#include "ops/attention/geometry.h"
 #include "ops/attention/normalizer.h"
 #include "ops/ops.h"
 
@@ -292,10 +293,7 @@ Shape aligned_mask(const char* layer, const char* name, const Shape& given, cons
   if (!axes.heads && shape.rank() == 4 && shape[1] == 1) shape.erase(shape.begin() + 1);
   Shape common;
   if (weights.back() < 0 || (broadcast(shape, weights, common) && common == weights)) return shape;
-  if (axes.batch)
-    fail_value(layer, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules",
-               axes.heads && given.rank() == 3 ? "; a mask of three axes is (B, Lq, Lk)" : "", "; got ", name, " ",
-               given);
+  if (axes.batch) ops::check_broadcasts(layer, name, shape, weights, given);
   const Index queries = weights.dim(-2), keys = weights.dim(-1);
   fail_value(layer, ": ", name, " must be (Lq, Lk) = ", Shape{queries, keys},
              axes.heads ? text(" or (H, Lq, Lk) = ", Shape{weights.dim(1), queries, keys}) : "",

@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from . import __version__
+from ._words.errors import closest
 
 # What a command says in one line; anything else is a fault of qkv's own.
 FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError, MemoryError)
@@ -15,7 +17,9 @@ FAILURES = (OSError, ValueError, TypeError, RuntimeError, ImportError, MemoryErr
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 success, 1 a check failed, 2 nothing could be run."""
     _open_closed_streams()
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        options.command.refuse(unknown)
     try:
         status = int(options.run(options))
         if sys.stdout is not None:
@@ -88,6 +92,24 @@ LOOK: list[Argument] = [
 ]
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        super().error(message + (_meant(found[1], re.findall(r"[\w-]+", found[2])) if found else ""))
+
+    def refuse(self, unknown: list[str]) -> NoReturn:
+        """Say that a command does not have these arguments, below its own usage."""
+        known = [name for action in self._actions for name in action.option_strings]
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(unknown[0], known)}")
+
+
+def _meant(name: str, names: list[str]) -> str:
+    meant = closest(name, names)
+    return "" if meant is None else f"; did you mean {meant}?"
+
+
 def _add(
     commands: Any,
     name: str,
@@ -99,13 +121,11 @@ def _add(
     for argument, value, meaning, more in arguments:
         kind: dict[str, Any] = {"action": "store_true"} if value == "" else {"metavar": value}
         command.add_argument(argument, help=meaning, **kind, **more)
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, command=command)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="qkv", description="Attention on the CPU: layers, pictures, real models."
-    )
+    parser = _Parser(prog="qkv", description="Attention on the CPU: layers, pictures, real models.")
     parser.add_argument("--version", action="version", version=f"qkv {__version__}", help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add(

@@ -1,5 +1,8 @@
 #include "ops/attention/geometry.h"
 
+#include <string>
+#include <string_view>
+
 #include "core/error.h"
 #include "ops/lengths.h"
 
@@ -63,9 +66,15 @@ Shape lifted(Shape shape, const Geometry& g) {
 void check_broadcasts(const char* op, const char* name, const Shape& shape, const Shape& weights, const Shape& given) {
   Shape combined;
   if (broadcast(shape, weights, combined) && combined == weights) return;
-  const char* hint = given != shape                             ? "; a mask of three axes is (B, Lq, Lk)"
-                     : weights.rank() == 4 && shape.rank() == 3 ? "; a mask per batch entry is (B, 1, Lq, Lk)"
-                                                                : "";
+  const bool of_keys =
+      std::string_view(name).ends_with("mask") && weights.rank() > 2 && given == Shape{weights.dim(0), weights.back()};
+  std::string hint;
+  if (of_keys)
+    hint = text("; for keys that are real, (B, Lk), give ", name,
+                weights.rank() == 4 ? "[:, None, None, :]" : "[:, None, :]",
+                ", or valid_lens if the padding is at the end");
+  else if (given.rank() == 3 && given != shape) hint = "; a mask of three axes is (B, Lq, Lk)";
+  else if (weights.rank() == 4 && shape.rank() == 3) hint = "; a mask per batch entry is (B, 1, Lq, Lk)";
   fail_value(op, ": ", name, " must broadcast to the weights' shape ", weights, " by NumPy's rules", hint, "; got ",
              name, " ", given);
 }

@@ -358,8 +358,12 @@ NAMES = _joined(
         SentenceTransformer: write qkv.models.SentenceEncoder.from_pretrained(folder)
         flex_attention create_block_mask BlockMask: give scaled_dot_product_attention score_mod= and \
             mask_mod=; qkv.torch.nn.attention has PyTorch's names
-        save: write safetensors.numpy.save_file(layer.state_dict(), path), or pickle the layer
-        load: write layer.load_state_dict(safetensors.numpy.load_file(path)), or unpickle it
+        save: write qkv.training.save_arrays(path, layer.state_dict()); a model of qkv.models has \
+            save_pretrained(folder)
+        load: write layer.load_state_dict(qkv.training.load_arrays(path)[0]); folders of models are read by \
+            qkv.models.from_pretrained(folder)
+        attention: write qkv.scaled_dot_product_attention(query, key, value); layers are in qkv.nn
+        info (show_config): write qkv.show_config()
         device cuda: everything is computed on the CPU
         autograd: gradients are t.backward(), qkv.grad and qkv.jacobian
         enable_grad inference_mode set_grad_enabled (no_grad): write with qkv.no_grad():

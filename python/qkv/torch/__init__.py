@@ -128,8 +128,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str):
-    if name == "d2l":
+    if name in ("d2l", "einops"):
         import importlib
 
-        return importlib.import_module("qkv.torch.d2l")
+        return importlib.import_module(f"qkv.torch.{name}")
     refuse_attribute("torch", name)

@@ -100,9 +100,10 @@ def show_heatmaps(
     check_there(name, "matrices", matrices)
     table = numbers(matrices)
     if table.ndim != 4 or 0 in table.shape:
+        one = "; one matrix is drawn by qkv.plot.heatmap(matrix)" if table.ndim == 2 else ""
         raise ValueError(
             f"{name}: matrices must be (rows, cols, Lq, Lk), none of them 0, because each matrix becomes one "
-            f"panel of a grid; got {table.shape}"
+            f"panel of a grid; got {table.shape}{one}"
         )
     rows, cols, Lq, Lk = table.shape
     per_row = titles_per_row(name, titles, rows, cols)
