@@ -291,7 +291,7 @@ def test_repr(data, text):
 def test_repr_says_what_has_a_gradient():
     t = qkv.tensor([1.0, 2.0], requires_grad=True)
     assert repr(t) == "tensor([1., 2.], requires_grad=True)"
-    assert repr(t * 2) == "tensor([2., 4.], computed)"
+    assert repr(t * 2) == "tensor([2., 4.], requires_grad=True)"
     assert repr(qkv.nn.Parameter([1.0, 2.0])) == "Parameter([1., 2.])"
 
 

@@ -109,10 +109,8 @@ def tensor_repr(t: Tensor) -> str:
     notes = [f"size={t.shape}"] if empty and len(t.shape) != 1 else []
     if t.dtype == np.float64 or (empty and t.dtype in (np.int64, np.bool_)):
         notes.append(f"dtype={t.dtype}")
-    if t.requires_grad and t.is_leaf and name == "tensor":
+    if t.requires_grad and name == "tensor":
         notes.append("requires_grad=True")
-    elif not t.is_leaf:
-        notes.append("computed")
     return f"{name}({', '.join([Layout().body(t.detach(), len(name) + 1), *notes])})"
 
 
