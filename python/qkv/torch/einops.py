@@ -23,7 +23,11 @@ register()
 __all__ = ["EinMix", "Rearrange", "Reduce"]
 
 
-class Rearrange(_layers.RearrangeMixin, Module):  # type: ignore[misc]
+class _Layer(Module):
+    pattern = reduction = weight_shape = bias_shape = axes_lengths = None  # einops assigns them
+
+
+class Rearrange(_layers.RearrangeMixin, _Layer):  # type: ignore[misc]
     """``einops.rearrange`` with a pattern.
 
     Examples
@@ -34,21 +38,17 @@ class Rearrange(_layers.RearrangeMixin, Module):  # type: ignore[misc]
     torch.Size([1, 4, 6])
     """
 
-    pattern, axes_lengths = "", {}  # which einops assigns
     forward = _layers.RearrangeMixin._apply_recipe
 
 
-class Reduce(_layers.ReduceMixin, Module):  # type: ignore[misc]
+class Reduce(_layers.ReduceMixin, _Layer):  # type: ignore[misc]
     """``einops.reduce`` with a pattern and ``"sum"``, ``"mean"``, ``"min"``, ``"max"`` or ``"prod"``."""
 
-    pattern, reduction, axes_lengths = "", "", {}
     forward = _layers.ReduceMixin._apply_recipe
 
 
-class EinMix(_EinmixMixin, Module):  # type: ignore[misc]
+class EinMix(_EinmixMixin, _Layer):  # type: ignore[misc]
     """A product with a weight, and a bias added, by a pattern, which also splits and joins axes."""
-
-    pattern, weight_shape, bias_shape, axes_lengths = "", "", None, {}
 
     def _create_parameters(self, weight_shape, weight_bound, bias_shape, bias_bound):
         def drawn(shape, bound):
