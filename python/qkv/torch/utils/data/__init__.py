@@ -16,7 +16,6 @@ from ..._settings import constructor, undefined
 from ..._shaping import stack
 from ..._tensor import Core, refuse_attribute
 from . import distributed as distributed
-from .distributed import DistributedSampler as DistributedSampler
 
 
 class _Of:
