@@ -91,3 +91,11 @@ def test_parameters_of_another_library_are_refused_where_they_would_not_be_train
             put()
     part.weight = qkv.torch.nn.Parameter(qkv.torch.ones(2))
     part.kept = torch.ones(2)  # a Tensor that is not learned may be kept
+
+
+def test_a_stand_in_for_pytorch_disturbs_nothing(monkeypatch):
+    for other in (None, object(), qkv.torch):
+        monkeypatch.setitem(sys.modules, "torch", other)
+        part = nn.Sequential(nn.Linear(2, 3))
+        part.next = nn.ReLU()
+        assert len(list(part.children())) == 2

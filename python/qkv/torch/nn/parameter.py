@@ -76,8 +76,7 @@ def check_part(what: str, name, value, kind: type) -> None:
 
 def is_of_other_torch(value) -> bool:
     """Whether it is a module or a parameter of PyTorch, which nothing here would train."""
-    nn = getattr(sys.modules.get("torch"), "nn", None)
-    return nn is not None and isinstance(value, (nn.Module, nn.Parameter)) and not isinstance(value, Tensor)
+    return "torch" in sys.modules and any(c.__module__.startswith("torch.nn.") for c in type(value).__mro__)
 
 
 def _way_out(value) -> str:
