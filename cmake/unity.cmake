@@ -28,3 +28,9 @@ function(qkv_compile_in_batches target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
+
+# One compiler needs up to 800 MB: no more of them at once than the memory holds.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY) # MB
+math(EXPR compilers "${memory} / 1000 + 1")
+set_property(GLOBAL PROPERTY JOB_POOLS compilers=${compilers})
+set(CMAKE_JOB_POOL_COMPILE compilers)

@@ -1,6 +1,8 @@
 #include "bindings/call/warning.h"
 
-#include "bindings/bindings.h"
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
 
 namespace qkv::bindings {
 
