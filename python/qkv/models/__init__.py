@@ -30,6 +30,7 @@ from .generation.decoding import beam_search, generate
 from .sentences.embed import embed_lines
 from .sentences.sentence_encoder import SentenceEncoder
 from .text.masking import mask_tokens
+from .text.streams import TextStream
 from .text.tokens import Tokenizer
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Seq2SeqAttentionDecoder",
     "Seq2SeqDecoder",
     "Seq2SeqEncoder",
+    "TextStream",
     "Tokenizer",
     "Transformer",
     "beam_search",

@@ -154,8 +154,14 @@ def check_shape(path: Path, name: str, held: tuple[int, ...], expected: tuple[An
 
 def json_writer(value: Any) -> Writer:
     """Return what writes JSON as Hugging Face's libraries do."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    return lambda file: file.write(text.encode("utf8"))
+    return bytes_writer(
+        (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf8")
+    )
+
+
+def bytes_writer(content: bytes) -> Writer:
+    """Return what writes a file of these bytes."""
+    return lambda file: file.write(content)
 
 
 def weights_writer(arrays: Mapping[str, np.ndarray]) -> Writer:

@@ -17,7 +17,8 @@ from ...functions.joining import concatenate
 from ...nn.record import no_attention_record
 from ..families.auto import from_pretrained
 from ..files.folders import checked_folder, optional_json
-from ..text.tokens import Tokenizer, checked_texts
+from ..text.pairs import checked_texts
+from ..text.tokens import Tokenizer
 from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
 from .progress import progress_bar
 from .sentence_files import SETTINGS, parts_of, pooling_of, prompts_of, write_parts

@@ -97,14 +97,6 @@ def write_parts(folder: Path, encoder: Any) -> None:
         "default_prompt_name": default,
         "similarity_fn_name": encoder.similarity_fn_name,
     }
-    own = encoder.tokenizer.settings
-    if not {"tokenizer_class", "model_max_length"} <= own.keys():
-        own = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_max_length": encoder.max_seq_length,
-            **own,
-        }
-    text = encoder.tokenizer.tokenizer.to_str(pretty=True)
     write_files(
         [
             (folder / "modules.json", json_writer(listing)),
@@ -114,7 +106,6 @@ def write_parts(folder: Path, encoder: Any) -> None:
                 json_writer({"max_seq_length": encoder.max_seq_length, "do_lower_case": encoder.lower_case}),
             ),
             (folder / SETTINGS, json_writer(settings)),
-            (folder / "tokenizer_config.json", json_writer(own)),
-            (folder / "tokenizer.json", lambda file: file.write(text.encode("utf8"))),
+            *encoder.tokenizer._files(folder, encoder.max_seq_length),
         ]
     )

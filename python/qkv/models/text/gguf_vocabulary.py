@@ -7,7 +7,9 @@ from typing import Any
 
 from ..files.gguf_reader import GgufFile
 from ..files.gguf_weights import special_id
-from .tokenizer_files import errors_as
+from .gguf_pieces import pieces_of
+from .library import errors_as
+from .settings import ends_processor
 
 LLAMA_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -37,14 +39,51 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
     file = GgufFile(path)
     kind, split = file.said("tokenizer.ggml.model", "tokenizer.ggml.pre")
     known = ("default", "gpt-2", "smollm", *SPLITS)
-    if kind != "gpt2" or (split or "default") not in known:
+    of_pieces = kind == "llama"  # SentencePiece's
+    if not of_pieces and (kind != "gpt2" or (split or "default") not in known):
         raise ValueError(
-            f"{path}: tokenizer.ggml.model must be gpt2 and tokenizer.ggml.pre one of {', '.join(known)}; "
-            f"got {kind!r}, {split!r}"
+            f"{path}: tokenizer.ggml.model must be gpt2 or llama, and tokenizer.ggml.pre one of "
+            f"{', '.join(known)}; got {kind!r}, {split!r}"
         )
     words, merges, types = file.said(*(f"tokenizer.ggml.{x}" for x in ("tokens", "merges", "token_type")))
-    if not words or merges is None:
+    if not words or (merges is None and not of_pieces):
         raise ValueError(f"{path}: must hold tokenizer.ggml.tokens and merges; there are none")
+    names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+    ids = {ours: special_id(file, theirs) for ours, theirs in names.items()}
+    if of_pieces:
+        made = _of_pieces(path, file, words, types, ids)
+    else:
+        made = _of_merges(path, library, words, merges, types, split)
+    special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
+    before, after, template, architecture = file.said(
+        *(f"tokenizer.{x}" for x in ("ggml.add_bos_token", "ggml.add_eos_token", "chat_template")),
+        "general.architecture",
+    )
+    before = (of_pieces or split == "llama-bpe") if before is None else before  # as llama.cpp
+    first = [special["bos_token"]] if before and "bos_token" in special else []
+    last = [special["eos_token"]] if after and "eos_token" in special else []
+    if of_pieces:
+        made.ends = (first, last)
+    elif first or last:
+        made.post_processor = ends_processor(made, first, last)
+    [length] = file.said(f"{architecture}.context_length")
+    return made, {
+        "max_length": length if isinstance(length, int) else None,
+        "chat_template": template if isinstance(template, str) else None,
+        "special_tokens": special,
+    }
+
+
+def _of_pieces(path: Path, file: GgufFile, words: Any, types: Any, ids: dict[str, int | None]) -> Any:
+    """Make the tokenizer of SentencePiece's tokens; those that the file does not name are llama.cpp's."""
+    for name, usual in {"unk": 0, "bos": 1, "eos": 2}.items():
+        ids[name] = usual if ids[name] is None else ids[name]
+    scores, prefixed = file.said("tokenizer.ggml.scores", "tokenizer.ggml.add_space_prefix")
+    with errors_as(f"{path}: must hold tokenizer.ggml.tokens of SentencePiece"):
+        return pieces_of(words, scores, types, prefixed is not False, ids["unk"])
+
+
+def _of_merges(path: Path, library: Any, words: Any, merges: Any, types: Any, split: str | None) -> Any:
     of_llama = split == "llama-bpe"  # whose vocabulary holds words that no merges lead to
     with errors_as(f"{path}: must hold tokenizer.ggml.tokens and merges of them"):
         vocabulary = {word: number for number, word in enumerate(words)}
@@ -55,29 +94,4 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
         types = types if isinstance(types, list) else []
         made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
         made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])
-    names = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-    ids = {ours: special_id(file, theirs) for ours, theirs in names.items()}
-    special = {f"{name}_token": words[i] for name, i in ids.items() if i is not None and i < len(words)}
-    before, after, template, architecture = file.said(
-        *(f"tokenizer.{x}" for x in ("ggml.add_bos_token", "ggml.add_eos_token", "chat_template")),
-        "general.architecture",
-    )
-    before = of_llama if before is None else before  # as llama.cpp
-    first = ["bos"] if before and "bos_token" in special else []
-    last = ["eos"] if after and "eos_token" in special else []
-    if first or last:
-        # Under names of our own: "$A" as the name of a token would mean the text itself.
-        tokens = [(name, special[f"{name}_token"]) for name in {*first, *last}]
-        made.post_processor = library.processors.TemplateProcessing(
-            single=[*first, "$A", *last],
-            pair=[*first, "$A", *last, *first, "$B", *last],
-            special_tokens=[
-                {"id": name, "ids": [vocabulary[word]], "tokens": [word]} for name, word in tokens
-            ],
-        )
-    [length] = file.said(f"{architecture}.context_length")
-    return made, {
-        "max_length": length if isinstance(length, int) else None,
-        "chat_template": template if isinstance(template, str) else None,
-        "special_tokens": special,
-    }
+    return made

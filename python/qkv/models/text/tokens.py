@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 
-from ..._words.errors import integer_of, shown
-from ..files.folders import checked_folder, optional_json
-from .chat import rendered, special_tokens, template_of
+from ..._atomic import write_files
+from ..._words.errors import shown
+from ..files.folders import bytes_writer, checked_folder, json_writer
+from .chat import template_of
+from .conversations import Conversations
 from .gguf_vocabulary import tokenizer_of
-from .tokenizer_files import errors_as, from_json, from_words, library
+from .library import errors_as, library
+from .pairs import encodings, with_seconds
+from .settings import checked_settings, is_cut_left, reads_types, special_tokens
+from .shown_tokens import ids_of_row, shown_names
+from .streams import TextStream
+from .tokenizer_files import read_tokenizer
 
 LARGEST_LENGTH = 1_000_000  # tokenizer_config.json says 1e30 for "no limit"
-HALVES = re.compile("[\ud800-\udfff]")  # of characters beyond 16 bits, alone
+TIDY = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")  # lose their spaces
 
 
-class Tokenizer:
+class Tokenizer(Conversations):
     """Words to numbers and back.
+
+    Called as ``tokenizer(texts, text_pair=None, *, max_length=None)`` it returns what a model is called with:
+    ``model(**tokenizer(["a dog", "the cat"]))``.
 
     Parameters
     ----------
@@ -30,12 +38,14 @@ class Tokenizer:
         What does the work.
     max_length : int, optional
         The longest input of the model that it was made for.
-    chat_template : str, optional
-        Of :meth:`apply_chat_template`, in jinja2's language.
+    chat_template : str or mapping, optional
+        Of :meth:`apply_chat_template`, in jinja2's language; several by their names.
     special_tokens : mapping, optional
         The texts that templates may name, such as ``bos_token``.
     settings : mapping, optional
         The entries of tokenizer_config.json, which are written back.
+    reads_types : bool
+        The model is told which text of a pair each token is of.
 
     Examples
     --------
@@ -49,26 +59,32 @@ class Tokenizer:
         tokenizer: Any,
         max_length: int | None = None,
         *,
-        chat_template: str | None = None,
+        chat_template: str | Mapping[str, str] | None = None,
         special_tokens: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        reads_types: bool = False,
     ) -> None:
+        self.settings = dict(settings or {})
+        self._left = is_cut_left(self.settings, tokenizer)
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = bool(self.settings.get("split_special_tokens", False))
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.chat_template, self.special_tokens = chat_template, dict(special_tokens or {})
-        self.settings = dict(settings or {})
+        self.reads_types = reads_types
         self.largest_id: int = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
-        """Read tokenizer.json, or vocab.txt of a BERT model without one; or the vocabulary of a GGUF file.
+        """Read the tokenizer of a folder, as tokenizer_config.json beside it says, or of a GGUF file.
 
         Parameters
         ----------
         folder : path
-            Or a ``.gguf`` file (needs the package gguf).
+            With ``tokenizer.json``, or without it a model of SentencePiece (``tokenizer.model``, ``spiece.model``,
+            ``sentencepiece.bpe.model``, ``source.spm``; needs the package sentencepiece), ``vocab.txt`` of a BERT
+            model, or ``vocab.json`` and ``merges.txt``. Or a ``.gguf`` file (needs the package gguf).
 
         Returns
         -------
@@ -77,9 +93,14 @@ class Tokenizer:
         Raises
         ------
         OSError
-            If there is neither file.
+            If there is no such file.
         ValueError
-            If the file is damaged; the message names it.
+            If the file is damaged, or asks for what qkv does not compute; the message names it.
+
+        Notes
+        -----
+        The entries of these files, those that change nothing among them, are listed in
+        ``qkv/models/text/entries.py``.
 
         Examples
         --------
@@ -91,74 +112,135 @@ class Tokenizer:
             made, settings = tokenizer_of(path, library())
             return cls(made, settings.pop("max_length"), **settings)
         path = checked_folder("Tokenizer.from_pretrained", folder)
-        settings = optional_json(path / "tokenizer_config.json")
-        limit = settings.get("model_max_length")
+        settings = checked_settings(path)
+        made, name = read_tokenizer(path, settings)
+        if name:
+            settings.setdefault("tokenizer_class", name)
+        limit = settings.get("model_max_length", settings.get("max_len"))
         good = isinstance(limit, int) and not isinstance(limit, bool) and 1 <= limit <= LARGEST_LENGTH
-        whole, words = path / "tokenizer.json", path / "vocab.txt"
-        if not whole.is_file() and not words.is_file():
-            raise FileNotFoundError(f"{whole}: this file must exist, or vocab.txt beside it; there is none")
-        made = from_json(whole) if whole.is_file() else from_words(words, settings)
         return cls(
             made,
             limit if good else None,
             chat_template=template_of(path, settings),
-            special_tokens=special_tokens(path, settings),
+            special_tokens=special_tokens(settings),
             settings=settings,
+            reads_types=reads_types(settings, name),
         )
 
     @overload
     def encode(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
-        self, texts: str, max_length: int | None = None
+        self, texts: str, max_length: int | None = None, *, text_pair: str | None = None
     ) -> list[int]: ...
     @overload
-    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]: ...
     def encode(
-        self, texts: str | Sequence[str], max_length: int | None = None
+        self,
+        texts: Sequence[str] | Sequence[Sequence[str]],
+        max_length: int | None = None,
+        *,
+        text_pair: Sequence[str] | None = None,
+    ) -> list[list[int]]: ...
+    def encode(
+        self,
+        texts: str | Sequence[str] | Sequence[Sequence[str]],
+        max_length: int | None = None,
+        *,
+        text_pair: str | Sequence[str] | None = None,
     ) -> list[int] | list[list[int]]:
-        """Return the numbers of each text, with those that the model wants around it.
+        """Return the numbers of each text, or pair of texts, with those that the model wants around it.
 
         Parameters
         ----------
         texts : sequence of str, or one str
+            Or a sequence of pairs, ``[(query, document), ...]``.
         max_length : int, optional
-            Longer texts are cut at their end; what is around them stays.
+            Longer texts are cut at their end, or at their beginning if the folder says so; what is around them stays.
+            Of a pair the longer one is cut first.
+        text_pair : sequence of str, or one str, optional
+            The second text of each pair.
 
         Returns
         -------
         list of list of int
-            The numbers themselves for one text.
+            The numbers themselves for one text, or one pair.
 
         Raises
         ------
         TypeError
-            If `texts` holds anything but strings.
+            If `texts` holds anything but strings or pairs of them.
         ValueError
-            If `max_length` leaves no room, a text has half a character, or the tokenizer has no number for a word.
+            If `max_length` leaves no room, a text has half a character, the tokenizer has no number for a word, or
+            `text_pair` does not have a text for each.
 
         Examples
         --------
         >>> tokenizer = qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
         >>> tokenizer.encode(["a dog"], max_length=3)  # doctest: +SKIP
         [[101, 1037, 102]]
+        >>> tokenizer.encode("a dog", text_pair="cat")  # doctest: +SKIP
+        [101, 1037, 3899, 102, 4937, 102]
         """
-        if isinstance(texts, str):
-            return self.encode([texts], max_length)[0]
-        sentences = checked_texts("encode", texts)
-        tokenizer, whole = self.tokenizer, max_length is None
-        with errors_as("encode: the tokenizer must know what is around a text"):
-            around = tokenizer.num_special_tokens_to_add(is_pair=False)
-        if max_length is not None and integer_of("encode", "max_length", max_length) < around:
-            raise ValueError(
-                f"encode: max_length must be at least {around}, the tokens around a text; got {max_length}"
+        found = [list(encoding.ids) for encoding in self._encodings("encode", texts, text_pair, max_length)]
+        return found[0] if isinstance(texts, str) else found
+
+    def __call__(
+        self,
+        texts: str | Sequence[str] | Sequence[Sequence[str]],
+        text_pair: str | Sequence[str] | None = None,
+        *,
+        max_length: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Return what a model is called with: ``input_ids``, ``attention_mask``, and where it reads them types."""
+        found = self._encodings("Tokenizer", texts, text_pair, max_length)
+        lens = np.array([len(encoding.ids) for encoding in found], np.int64)
+        mask = np.arange(lens.max(initial=0)) < lens[:, None]
+        padding = self.tokenizer.token_to_id(self.special_tokens.get("pad_token", "")) or 0
+        names = {"input_ids": ("ids", padding), "token_type_ids": ("type_ids", 0)}
+        made = {"attention_mask": mask.astype(np.int64)}
+        for name, (own, rest) in names.items():
+            if name == "input_ids" or self.reads_types:
+                made[name] = np.full(mask.shape, rest, np.int64)
+                made[name][mask] = [x for encoding in found for x in getattr(encoding, own)]
+        return made
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the tokenizer and tokenizer_config.json, which Hugging Face's library and :meth:`from_pretrained` read.
+
+        Parameters
+        ----------
+        folder : path
+            Is made if it does not exist.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+
+        Examples
+        --------
+        >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").save_pretrained("mine")  # doctest: +SKIP
+        """
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        write_files(self._files(path, self.max_length))
+
+    def _files(self, folder: Path, max_length: int | None) -> list[tuple[Path, Any]]:
+        """Return what is written into a folder, and how."""
+        found = getattr(self.tokenizer, "files", None)
+        named = {"tokenizer_class": "PreTrainedTokenizerFast"} if found is None else {}
+        own = {**named, "model_max_length": max_length, **self.settings}
+        files = {"tokenizer.json": self.tokenizer.to_str(pretty=True).encode()} if found is None else found
+        written = [(folder / name, bytes_writer(content)) for name, content in files.items()]
+        return [(folder / "tokenizer_config.json", json_writer(own)), *written]
+
+    def _encodings(self, operation: str, texts: Any, text_pair: Any, max_length: int | None) -> list[Any]:
+        if isinstance(max_length, str):
+            raise TypeError(
+                f"{operation}: max_length must be an integer; got a str; a second text is text_pair="
             )
-        # A vocabulary may lack the word for unknown ones, say.
-        with errors_as("encode: the tokenizer must have a number for every text"):
-            encodings = tokenizer.encode_batch_fast(sentences, add_special_tokens=whole)
-            if max_length is not None:  # the library would keep the length where other threads see it
-                for encoding in encodings:
-                    encoding.truncate(max_length - around)
-                encodings = [tokenizer.post_process(encoding) for encoding in encodings]
-            return [encoding.ids for encoding in encodings]
+        if isinstance(texts, str):
+            texts, text_pair = [texts], None if text_pair is None else [text_pair]
+        first, second = with_seconds(operation, texts, text_pair)
+        return encodings(operation, self.tokenizer, first, second, max_length, self._left)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
@@ -190,7 +272,7 @@ class Tokenizer:
         >>> tokenizer.tokens("a dog")  # doctest: +SKIP
         ['[CLS]', 'a', 'dog', '[SEP]']
         """
-        ids = _numbers(text)
+        ids = ids_of_row(text)
         if ids is None:
             _check_text("tokens", text)
             ids = self.encode(str(text))
@@ -199,9 +281,7 @@ class Tokenizer:
             raise ValueError(
                 f"tokens: text must hold numbers of the vocabulary's tokens; got {ids[names.index(None)]}"
             )
-        if self._of_bytes():
-            return [_from_bytes(name) for name in names]
-        return names
+        return shown_names(self.tokenizer, names)
 
     def words(self, text: str) -> list[int | None]:
         """Return the number of the word that each token is a part of, so that weights of tokens can be summed to words.
@@ -234,69 +314,27 @@ class Tokenizer:
         with errors_as("words: the tokenizer must cut every text"):
             return list(self.tokenizer.encode(text).word_ids)
 
-    @overload
-    def apply_chat_template(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        add_generation_prompt: bool = False,
-        tokenize: Literal[True] = True,
-    ) -> list[int]: ...
-    @overload
-    def apply_chat_template(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        add_generation_prompt: bool = False,
-        tokenize: Literal[False],
-    ) -> str: ...
-    def apply_chat_template(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        add_generation_prompt: bool = False,
-        tokenize: bool = True,
-    ) -> list[int] | str:
-        """Return a conversation as the model was trained on it (needs the package jinja2).
+    def stream(self, write: Callable[[str], Any] | None = None) -> TextStream:
+        """Return what makes text of ids one by one: it fits ``on_token`` of ``generate``.
 
         Parameters
         ----------
-        messages : sequence of mapping
-            With ``role`` ("system", "user", "assistant") and ``content``.
-        add_generation_prompt : bool
-            End with what is before an answer.
-        tokenize : bool
-            Return numbers; else the text.
+        write : callable, optional
+            Is called with each text that is new, never with half a character.
 
         Returns
         -------
-        list of int, or str
-
-        Raises
-        ------
-        TypeError
-            If `messages` is anything but a sequence of mappings.
-        ValueError
-            If there is no template, or it does not take the messages.
+        TextStream
+            Called with an id, it returns the text that is new; ``end()`` writes what is left, ``text`` is all of it.
 
         Examples
         --------
         >>> tokenizer = qkv.models.Tokenizer.from_pretrained("SmolLM2-135M-Instruct.gguf")  # doctest: +SKIP
-        >>> messages = [{"role": "user", "content": "Hi"}]
-        >>> ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True)  # doctest: +SKIP
+        >>> stream = tokenizer.stream(lambda text: print(text, end="", flush=True))  # doctest: +SKIP
+        >>> _ = model.generate([ids], max_new_tokens=100, on_token=stream)  # doctest: +SKIP
+        >>> _ = stream.end()  # doctest: +SKIP
         """
-        if self.chat_template is None:
-            raise ValueError("apply_chat_template: the tokenizer must have a chat template; there is none")
-        text = rendered(self.chat_template, messages, add_generation_prompt, self.special_tokens)
-        if not tokenize:
-            return text
-        checked_texts("apply_chat_template", [text])
-        with errors_as("apply_chat_template: the tokenizer must have a number for every text"):
-            return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
-
-    def _of_bytes(self) -> bool:
-        decoder = self.tokenizer.decoder
-        return decoder is not None and "ByteLevel" in repr(decoder)
+        return TextStream(self, write)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of numbers, without those around it.
@@ -320,58 +358,24 @@ class Tokenizer:
         >>> qkv.models.Tokenizer.from_pretrained("all-MiniLM-L6-v2").decode([101, 1037, 3899, 102])  # doctest: +SKIP
         'a dog'
         """
-        numbers = _numbers(ids)
+        numbers = ids_of_row(ids)
         if numbers is None:
             raise TypeError(f"decode: ids must be a row of whole numbers, 0 or more; got {shown(ids)}")
         with errors_as("decode: the tokenizer must make a text of its numbers"):
-            return str(self.tokenizer.decode(numbers))
+            text = str(self.tokenizer.decode(numbers))
+        if self._is_tidied():
+            for mark in TIDY:
+                text = text.replace(mark, mark.strip())
+        return text
 
-
-def _numbers(ids: Any) -> list[int] | None:
-    """Return numbers of tokens as integers, or None if they are something else."""
-    try:
-        given = np.asarray(ids)
-    except (ValueError, TypeError):  # rows of different lengths, say
-        return None
-    is_row = given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
-    return given.tolist() if is_row and ((given >= 0) & (given < 2**32)).all() else None
-
-
-def checked_texts(operation: str, texts: Iterable[object]) -> list[str]:
-    """Return texts as a list, unless there is something else, or half a character, which has no encoding."""
-    if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping, Set)):
-        raise TypeError(f"{operation}: texts must be a sequence of strings; got {shown(texts)}")
-    sentences = []
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"{operation}: texts must be strings; got {type(text).__name__} at position {i}")
-        if half := HALVES.search(text):
-            raise ValueError(
-                f"{operation}: texts must hold whole characters; got {half[0]!r}, half of one, at position {i}"
-            )
-        sentences.append(text)
-    return sentences
+    def _is_tidied(self) -> bool:
+        """Return whether texts lose the spaces before punctuation, which the folder asks for; not those of bytes."""
+        anyway = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"
+        of_pairs = type(getattr(self.tokenizer, "model", None)).__name__ == "BPE"
+        asked = bool(self.settings.get("clean_up_tokenization_spaces", False))
+        return asked and (not of_pairs or bool(self.settings.get(anyway, False)))
 
 
 def _check_text(operation: str, text: object) -> None:
     if not isinstance(text, str):
         raise TypeError(f"{operation}: text must be a string; got {shown(text)}")
-
-
-@functools.cache
-def _byte_signs() -> dict[str, int]:
-    """Return the characters that represent bytes in vocabularies of bytes, as GPT-2 chose them."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
-
-
-def _from_bytes(name: str) -> str:
-    signs = _byte_signs()
-    if not all(sign in signs for sign in name):  # of a special token
-        return name
-    found = bytes(signs[sign] for sign in name)
-    try:
-        return found.decode()
-    except UnicodeDecodeError:
-        return "".join(f"<0x{byte:02X}>" if byte >= 0x80 else chr(byte) for byte in found)

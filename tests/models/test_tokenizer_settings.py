@@ -1,0 +1,233 @@
+"""What files say beside tokenizer.json, beside Hugging Face's AutoTokenizer."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+
+import pytest
+from sweep import sweep
+
+from models.folders import write
+from models.small_tokenizers import TEXTS, change_file, folder_of
+from qkv.models import Tokenizer, supported
+from qkv.models.text import entries
+
+pytest.importorskip("tokenizers")
+transformers = pytest.importorskip("transformers")
+
+ENT = {"content": "<ent>", "special": False, "normalized": False}
+MASK = {"content": "[MASK]", "lstrip": True, "rstrip": True, "special": True}
+TIDY = {"clean_up_tokenization_spaces": True}
+TIDY_BYTES = {**TIDY, "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": True}
+PADDED = {"pad_token": {"content": "<ent>", "lstrip": True}, "additional_special_tokens": ["cat"]}
+ENDS = {"add_bos_token": True, "add_eos_token": True, "bos_token": "<mask>"}
+OF_THE_FILE = "PreTrainedTokenizerFast"
+BERT = ("bert", "bert", "BertTokenizer")
+FAST = ("bytes", "llama", OF_THE_FILE)
+ROBERTA = ("bytes", "roberta", "RobertaTokenizer")
+# Kind of tokenizer, model type, class, other settings, whether tokenizer.json lowers, special_tokens_map.json.
+CASES = {
+    "lower case asked for": (*BERT, {"do_lower_case": True}, False),
+    "lower case not asked for": (*BERT, {"do_lower_case": False}),
+    "lower case by the class": (*BERT, {}, False),
+    "lower case by the type": ("bert", "distilbert", None, {}, False),
+    "lower case of the file": ("bert", "bert", OF_THE_FILE, {"do_lower_case": True}, False),
+    "a type whose file counts": ("bert", "modernbert", "BertTokenizer", {"do_lower_case": True}, False),
+    "accents kept": (*BERT, {"strip_accents": False}),
+    "accents stripped": ("bert", "electra", "BertTokenizer", {"do_lower_case": False, "strip_accents": True}),
+    "Chinese signs": (*BERT, {"tokenize_chinese_chars": False}),
+    "tokens with numbers": (*BERT, {"added_tokens_decoder": {"NEXT": ENT}}),
+    "tokens that take spaces": (*BERT, {"added_tokens_decoder": {"4": MASK}}),
+    "more special tokens": (*BERT, {"extra_special_tokens": ["<ent>", "dog"]}),
+    "more under the old name": (*BERT, {"additional_special_tokens": ["<ent>"]}),
+    "more by name": (*BERT, {"extra_special_tokens": {"image_token": "<ent>"}}),
+    "a token that is no word": (*FAST, {"pad_token": "<ent>"}),
+    "tokens of the map": (*BERT, {}, True, PADDED),
+    "a map that does not count": (
+        *BERT,
+        {"added_tokens_decoder": {"4": MASK}},
+        True,
+        {"mask_token": "<ent>"},
+    ),
+    "special tokens split": (*BERT, {"split_special_tokens": True}),
+    "special tokens split, bytes": (*ROBERTA, {"split_special_tokens": True}),
+    "cut at the left": (*BERT, {"truncation_side": "left"}),
+    "cut at the left, bytes": (*FAST, {"truncation_side": "left"}),
+    "a space before": (*ROBERTA, {"add_prefix_space": True}),
+    "no space before": ("unigram", "xlm-roberta", "XLMRobertaTokenizer", {"add_prefix_space": False}),
+    "ends that the file has": (*FAST, ENDS),
+    "inputs without types": (*BERT, {"model_input_names": ["input_ids", "attention_mask"]}),
+    "inputs with types": (*FAST, {"model_input_names": ["input_ids", "token_type_ids"]}),
+    "tidied texts": (*BERT, TIDY),
+    "tidied bytes are not": ("bytes", "gpt2", OF_THE_FILE, TIDY),
+    "tidied bytes are, if asked": ("bytes", "gpt2", OF_THE_FILE, TIDY_BYTES),
+}
+
+
+def beside(tmp_path, kind, model_type, named, settings, lower=True, special=None):
+    """Return both libraries' tokenizers of a folder."""
+    settings = {**settings, **({} if named is None else {"tokenizer_class": named})}
+    folder = folder_of(tmp_path, kind, model_type, settings or None, lower)
+    if special is not None:
+        write(folder / "special_tokens_map.json", special)
+    if "NEXT" in settings.get("added_tokens_decoder", {}):
+        count = len(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
+        write(folder / "tokenizer_config.json", {**settings, "added_tokens_decoder": {str(count): ENT}})
+    return Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def compare(ours, theirs):
+    """Compare ids, pairs, types, what is cut, and texts of ids."""
+    assert ours.encode(TEXTS) == theirs(TEXTS)["input_ids"]
+    assert ours.encode(TEXTS, 7) == theirs(TEXTS, max_length=7, truncation=True)["input_ids"]
+    seconds = TEXTS[3:] + TEXTS[:3]
+    for length in (None, 7, 12, 25):
+        options = {} if length is None else {"max_length": length, "truncation": "longest_first"}
+        found = theirs(TEXTS, seconds, **options)
+        assert ours.encode(TEXTS, length, text_pair=seconds) == found["input_ids"]
+        assert ours.encode(list(zip(TEXTS, seconds, strict=True)), length) == found["input_ids"]
+        made = ours(TEXTS, seconds, max_length=length)
+        assert ("token_type_ids" in made) == ("token_type_ids" in found)
+        for name in made.keys() & found.keys():
+            rows = [
+                row[: sum(mask)].tolist()
+                for row, mask in zip(made[name], made["attention_mask"], strict=True)
+            ]
+            assert rows == found[name], name
+    for ids in theirs(TEXTS)["input_ids"]:
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+
+
+@sweep("name", CASES)
+def test_settings_beside_hugging_faces(name, tmp_path_factory):
+    ours, theirs = beside(tmp_path_factory.mktemp("folder"), *CASES[name])
+    compare(ours, theirs)
+
+
+@sweep(
+    "settings, direction, left",
+    [
+        (None, "left", True),
+        ({"truncation_side": "right"}, "left", False),
+        ({"truncation_side": "left"}, "right", True),
+    ],
+)
+def test_the_side_that_tokenizer_json_cuts(settings, direction, left, tmp_path_factory):
+    folder = folder_of(tmp_path_factory.mktemp("folder"), "bert", "bert", settings)
+    cut = {"direction": direction.title(), "max_length": 5, "stride": 0, "strategy": "LongestFirst"}
+    change_file(folder / "tokenizer.json", lambda whole: whole.update(truncation=cut))
+    ours = Tokenizer.from_pretrained(folder)
+    whole = ours.encode("one two three four")
+    assert ours.encode("one two three four", 4) == (
+        [whole[0], *whole[-3:]] if left else [*whole[:3], whole[-1]]
+    )
+    compare(ours, transformers.AutoTokenizer.from_pretrained(folder))
+
+
+def test_tokens_whose_numbers_do_not_fit(tmp_path):
+    folder = folder_of(tmp_path, "bert", "bert", {"added_tokens_decoder": {"7777": ENT}})
+    with pytest.raises(ValueError, match=r"the words before the added token '<ent>' = 7777; it would be \d+"):
+        Tokenizer.from_pretrained(folder)
+    for entry in ({"x": ENT}, {"7": {"special": True}}, {"7": 3}):
+        write(folder / "tokenizer_config.json", {"added_tokens_decoder": entry})
+        with pytest.raises(
+            ValueError, match=r"must be beside added tokens with ids and contents; got '[x7]'"
+        ):
+            Tokenizer.from_pretrained(folder)
+
+
+@sweep(
+    "entry, told",
+    [
+        (
+            {"init_inputs": ["a"]},
+            r"init_inputs must be \(\) or \[\] because qkv computes nothing else; got \['a'\]",
+        ),
+        (
+            {"sp_model_kwargs": {"alpha": 1}},
+            r"sp_model_kwargs must be \{\} because qkv computes nothing else; got",
+        ),
+        (
+            {"fix_mistral_regex": True},
+            "fix_mistral_regex must be false because qkv computes nothing else; got True",
+        ),
+        ({"truncation_side": "middle"}, "truncation_side must be right or left; got middle"),
+    ],
+)
+def test_settings_that_are_refused(entry, told, tmp_path_factory):
+    folder = folder_of(tmp_path_factory.mktemp("folder"), "bert", "bert", entry)
+    with pytest.raises(ValueError, match=rf"tokenizer_config\.json: {told}"):
+        Tokenizer.from_pretrained(folder)
+
+
+def read_by(function) -> set[str]:
+    """Return the names of entries that a function takes from its keyword arguments, or as parameters."""
+    found = {
+        p.name for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+    }
+    for node in ast.walk(ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))):
+        name = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            name, holder = node.args[0], node.func.value
+        elif isinstance(node, ast.Subscript):
+            name, holder = node.slice, node.value
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            name, holder = node.left, node.comparators[0]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str) and isinstance(holder, ast.Name):
+            found |= {name.value} if holder.id in ("kwargs", "init_kwargs", "local_kwargs") else set()
+    return found
+
+
+def test_every_entry_that_hugging_faces_classes_read_is_in_a_table():
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+    from transformers.tokenization_utils_base import PreTrainedTokenizerBase as Base
+
+    names = {TOKENIZER_MAPPING_NAMES.get(kind) for kind in supported()} | {
+        "LlamaTokenizer",
+        "TokenizersBackend",
+    }
+    kinds = [tokenizer_class_from_name(name) for name in names if name]
+    functions = [Base.__init__, Base._from_pretrained.__func__]
+    functions += [kind.__init__ for kind in kinds if kind is not None]
+    backend = tokenizer_class_from_name("TokenizersBackend")
+    functions += [backend.convert_to_native_format.__func__, backend._convert_from_sentencepiece.__func__]
+    read = set().union(*map(read_by, functions)) | {*Base.SPECIAL_TOKENS_ATTRIBUTES}
+    assert {
+        "do_lower_case",
+        "truncation_side",
+        "split_special_tokens",
+        "added_tokens_decoder",
+        "legacy",
+    } <= read
+    arguments = {"self", "cls", "args", "kwargs", "resolved_vocab_files", "pretrained_model_name_or_path"}
+    arguments |= {
+        "local_kwargs",
+        "init_configuration",
+        "token",
+        "cache_dir",
+        "_is_local",
+        "vocab_file",
+        "merges_file",
+    }
+    assert read - arguments <= entries.TOKENIZER_CONFIG.known
+
+
+def test_every_entry_of_tokenizer_json_is_in_a_table(tmp_path):
+    from tokenizers import Tokenizer as Theirs
+
+    made = Theirs.from_file(str(folder_of(tmp_path, "bert", None) / "tokenizer.json"))
+    made.enable_truncation(8)
+    made.enable_padding()
+    whole = json.loads(made.to_str())
+    assert whole.keys() == entries.TOKENIZER_JSON.known
+    assert whole["truncation"].keys() == entries.TRUNCATION.known
+
+
+def test_tables_give_reasons_and_say_each_entry_once():
+    for table in vars(entries).values():
+        if isinstance(table, entries.Entries):
+            assert all(len(reason) > 10 for reason in table.without_effect.values())
+            kinds = len(table.computed) + len(table.without_effect) + len(table.refused)
+            assert kinds == len(table.known)
