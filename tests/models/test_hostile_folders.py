@@ -294,7 +294,7 @@ def test_tokenizers_that_do_not_fit(folder):
         ("modules.json", [{"type": "x.Transformer", "path": "../../etc"}], "must name folders below it"),
         ("modules.json", [{"type": "x.Transformer", "path": "/etc"}], "must name folders below it"),
         ("modules.json", [{"type": "x.Transformer", "path": "a\0b"}], "must name folders below it"),
-        ("modules.json", [{"type": "x.Dense", "path": ""}], r"must name a Transformer, .*; got x\.Dense"),
+        ("modules.json", [{"type": "x.Words", "path": ""}], r"must name a Transformer, .*; got x\.Words"),
         (
             "modules.json",
             [{"type": "x.Pooling", "path": "1_Pooling"}, {"type": "x.Transformer", "path": ""}],
@@ -307,7 +307,6 @@ def test_tokenizers_that_do_not_fit(folder):
         ("1_Pooling/config.json", {"word_embedding_dimension": HUGE}, "must be for rows of hidden_size = 24"),
         ("1_Pooling/config.json", {"pooling_mode": "sum"}, "pooling_mode must be of"),
         ("1_Pooling/config.json", {"pooling_mode": [3]}, "pooling_mode must be of"),
-        ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt must be true"),
         (
             "sentence_bert_config.json",
             {"max_seq_length": HUGE},

@@ -105,7 +105,7 @@ def test_the_order_is_that_of_the_texts(tmp_path, batch_size):
 
 
 def test_many_texts(tmp_path, monkeypatch):
-    monkeypatch.setattr(models.sentences.sentence_encoder, "CHUNK", 3)
+    monkeypatch.setattr(models.sentences.batches, "CHUNK", 3)
     encoder = SentenceEncoder.from_pretrained(make_folder(tmp_path))
     close(
         encoder.encode(TEXTS * 3, batch_size=2),

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 from helpers import close
+from sweep import sweep
 
 import qkv
 from models.folders import TEXTS, WORDS, change, make_folder, write
@@ -20,6 +21,12 @@ SIZES = dict(
     vocab_size=len(WORDS), hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
     max_position_embeddings=29, initializer_range=0.3,
 )  # fmt: skip
+LAYERS = dict(hidden_size=24, num_hidden_layers=1, num_attention_heads=4, intermediate_size=40)
+SIDES = {
+    f"{side}_{size}": count
+    for side in ("encoder", "decoder")
+    for size, count in {"layers": 1, "ffn_dim": 40, "attention_heads": 4}.items()
+}
 ENCODERS = {
     "roberta": dict(SIZES, pad_token_id=0),
     "xlm-roberta": dict(SIZES, pad_token_id=0),
@@ -61,14 +68,18 @@ def test_every_encoder(tmp_path, kind):
         SentenceEncoder(model, encoder.tokenizer, max_seq_length=30)
 
 
-def test_no_encoder_of_texts(tmp_path):
-    make_folder(tmp_path)
-    sizes = dict(
-        hidden_size=24, num_hidden_layers=1, num_attention_heads=4, intermediate_size=40, vocab_size=60
-    )
-    models.from_config({"model_type": "llama", **sizes}).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="must hold an encoder of texts; got PretrainedCausalLM"):
-        SentenceEncoder.from_pretrained(tmp_path)
+@sweep(
+    "entries, told",
+    [
+        (dict(model_type="vit", image_size=8, patch_size=2, **LAYERS), "ImageModel"),
+        (dict(model_type="marian", vocab_size=60, pad_token_id=0, d_model=24, **SIDES), "PretrainedEncoderDecoder"),
+    ],
+)  # fmt: skip
+def test_no_encoder_of_texts(entries, told, tmp_path_factory):
+    folder = make_folder(tmp_path_factory.mktemp("folder"))
+    models.from_config(entries).save_pretrained(folder)
+    with pytest.raises(ValueError, match=f"must hold an encoder of texts; got {told}"):
+        SentenceEncoder.from_pretrained(folder)
 
 
 def test_arguments_of_sentence_transformers(tmp_path):

@@ -27,6 +27,7 @@ from .families.image_model import ImageModel
 from .families.language_models import PretrainedCausalLM, PretrainedEncoderDecoder
 from .families.pretrained import PretrainedEncoder
 from .generation.decoding import beam_search, generate
+from .sentences.cross_encoder import CrossEncoder
 from .sentences.embed import embed_lines
 from .sentences.sentence_encoder import SentenceEncoder
 from .text.masking import mask_tokens
@@ -44,6 +45,7 @@ __all__ = [
     "CausalLM",
     "CausalLMLayer",
     "Configuration",
+    "CrossEncoder",
     "Decoder",
     "Encoder",
     "EncoderDecoder",

@@ -25,30 +25,32 @@ SHORTEST = 1e-12  # of vectors that are divided by their length
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
 
-def pooled(name: str, rows: Tensor, lens: np.ndarray) -> Tensor:
-    """Return (B, M) of rows (B, L, M) that are zeros after lens (B,)."""
+def pooled(name: str, rows: Tensor, lens: np.ndarray, begin: int = 0) -> Tensor:
+    """Return (B, M) of rows (B, L, M) that are zeros after lens (B,); those before `begin` do not count."""
     dtype = str(rows.dtype)
-    count = np.maximum(lens, 1)[:, None].astype(dtype)
+    count = np.maximum(lens - begin, 1)[:, None].astype(dtype)
     made: Tensor
     if name == "cls":
-        made = rows[:, 0]
+        made = rows[np.arange(len(lens)), np.where(lens > begin, begin, 0)]
     elif name == "lasttoken":
         made = rows[np.arange(len(lens)), np.maximum(lens, 1) - 1]
     elif name == "max":
-        left_out = (np.arange(rows.shape[1]) >= lens[:, None]) & (lens > 0)[:, None]
+        places = np.arange(rows.shape[1])
+        left_out = ((places >= lens[:, None]) | (places < begin)) & (lens > begin)[:, None]
         made = where(left_out[..., None], np.array(-np.inf, dtype), rows).max(axis=1)
     elif name == "weightedmean":
         weights = np.arange(1, rows.shape[1] + 1, dtype=dtype)[:, None]
-        made = _sums(rows * weights, lens) / (count * (count + 1) / 2)
+        total = (count * (count + 1) / 2 + begin * count).astype(dtype)
+        made = _sums(rows * weights, lens, begin) / total
     else:
-        made = _sums(rows, lens) / (count if name == "mean" else np.sqrt(count))
+        made = _sums(rows, lens, begin) / (count if name == "mean" else np.sqrt(count))
     return made
 
 
-def _sums(rows: Tensor, lens: np.ndarray) -> Tensor:
+def _sums(rows: Tensor, lens: np.ndarray, begin: int) -> Tensor:
     """Return (B, M), each the sum of a text's own rows: how they are added does not depend on the texts beside it."""
     added: Tensor = stack(
-        [text[:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)]
+        [text[begin:length].sum(axis=0) for text, length in zip(rows, lens.tolist(), strict=True)]
     )
     return added
 

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..._core import Tensor
-from ..._words.errors import count_of, integer_of, shown
+from ..._core import Module, Tensor
+from ..._words.errors import count_of, integer_of
 from ...functions.elementwise import maximum, sqrt
 from ...functions.gradients import no_grad, tensor
 from ...functions.joining import concatenate
 from ...nn.record import no_attention_record
-from ..families.auto import from_pretrained
-from ..files.folders import checked_folder, optional_json
+from ..files.folders import checked_folder
 from ..text.pairs import checked_texts
 from ..text.tokens import Tokenizer
-from .pooling import POOLINGS, SHORTEST, SIMILARITIES, compared, pooled
+from .batches import batches, check_options, chunks, most_positions, padded, quantized
+from .pooling import POOLINGS, SHORTEST, SIMILARITIES, pooled
 from .progress import progress_bar
-from .sentence_files import SETTINGS, parts_of, pooling_of, prompts_of, write_parts
+from .queries import Queries
+from .sentence_files import is_body, read_parts, write_parts
 
-CHUNK = 4096  # texts that are tokenized at a time
+LONGEST = 1_000_000  # ids of a text, where neither the model nor the tokenizer has a limit
 
 
-class SentenceEncoder:
-    """An encoder, its tokenizer, and what makes one vector of the rows of a text.
+class SentenceEncoder(Queries):
+    """A model of texts, its tokenizer, and what makes one vector of the rows of a text.
 
     Parameters
     ----------
-    model : BertModel or PretrainedEncoder
+    model : BertModel, PretrainedEncoder, PretrainedCausalLM or PretrainedEncoderDecoder
+        Without a head; of an encoder-decoder the encoder alone. Each row of a decoder sees what is before it, so that
+        ``"lasttoken"`` is its pooling.
     tokenizer : Tokenizer
     pooling : str or sequence of str
         Of ``"cls"``, ``"max"``, ``"mean"``, ``"mean_sqrt_len_tokens"``, ``"weightedmean"``, ``"lasttoken"``; several
@@ -48,6 +51,14 @@ class SentenceEncoder:
         Of :meth:`similarity`.
     lower_case : bool
         Lower the letters before the tokenizer sees them.
+    dense : sequence of Module
+        Layers on the embedding, before it is divided by its length.
+    include_prompt : bool
+        False leaves the rows of a prompt out of the pooling.
+    truncate_dim : int, optional
+        Keep so many numbers of each embedding.
+    task_lengths : mapping, optional
+        Other longest texts for the tasks "query" and "document".
 
     Raises
     ------
@@ -77,27 +88,27 @@ class SentenceEncoder:
         lower_case: bool = False,
         prompts: Mapping[str, str] | None = None,
         similarity_fn_name: str = "cosine",
+        dense: Sequence[Module] = (),
+        include_prompt: bool = True,
+        truncate_dim: int | None = None,
+        task_lengths: Mapping[str, int] | None = None,
     ) -> None:
-        bare = hasattr(model, "positions") and getattr(model, "head_name", None) is None
-        if not bare or not hasattr(tokenizer, "largest_id"):
+        if not is_body(model) or not hasattr(tokenizer, "largest_id"):
             raise TypeError(
                 "SentenceEncoder: model must be an encoder of texts without a head, and tokenizer a "
                 "qkv.models.Tokenizer; "
                 f"got {type(model).__name__} and {type(tokenizer).__name__}"
             )
-        positions = model.positions
         pooling = (pooling,) if isinstance(pooling, str) else tuple(pooling)
         unknown = [str(name) for name in pooling if name not in POOLINGS]
         if unknown or not pooling:
             raise ValueError(
                 f"SentenceEncoder: pooling must be of {', '.join(POOLINGS)}; got {', '.join(unknown) or 'none'}"
             )
-        length = min(positions, tokenizer.max_length or positions)
-        if max_seq_length is not None:
-            length = integer_of("SentenceEncoder", "max_seq_length", max_seq_length)
-        if not 1 <= length <= positions:
+        if similarity_fn_name not in SIMILARITIES:
             raise ValueError(
-                f"SentenceEncoder: max_seq_length must be from 1 to max_position_embeddings = {positions}; got {length}"
+                f"SentenceEncoder: similarity_fn_name must be one of {', '.join(SIMILARITIES)}; "
+                f"got {similarity_fn_name!r}"
             )
         around = tokenizer.encode([""])[0]
         largest = max([tokenizer.largest_id, *around])
@@ -106,30 +117,50 @@ class SentenceEncoder:
                 f"SentenceEncoder: tokenizer must have ids below vocab_size = {model.config.vocab_size}; "
                 f"got {largest}"
             )
-        if length < len(around):
-            raise ValueError(
-                f"SentenceEncoder: max_seq_length must be at least {len(around)}, the tokens around a text; "
-                f"got {length}"
-            )
         self.model = model
         self.tokenizer = tokenizer
         self.pooling = pooling
         self.normalize = normalize
-        self.max_seq_length = length
+        self.dense = list(dense)
+        self.include_prompt = include_prompt
         self.prompt = prompt
         self.lower_case = lower_case
         self.prompts = dict(prompts or {})
-        if similarity_fn_name not in SIMILARITIES:
-            raise ValueError(
-                f"SentenceEncoder: similarity_fn_name must be one of {', '.join(SIMILARITIES)}; "
-                f"got {similarity_fn_name!r}"
-            )
         self.similarity_fn_name = similarity_fn_name
+        self.max_seq_length = self._length("max_seq_length", max_seq_length, len(around))
+        self.task_lengths = {
+            task: self._length(f"task_lengths[{task!r}]", length, len(around))
+            for task, length in (task_lengths or {}).items()
+        }
+        self.truncate_dim = None if truncate_dim is None else self._dimension("SentenceEncoder", truncate_dim)
+
+    def _length(self, name: str, given: int | None, around: int) -> int:
+        """Return how many ids a text may have: what is asked for, or what the tokenizer and the model allow."""
+        positions = most_positions(self.model)
+        limits = [n for n in (positions, self.tokenizer.max_length) if n]
+        length = min(limits, default=LONGEST) if given is None else integer_of("SentenceEncoder", name, given)
+        if not 1 <= length <= (positions or length):
+            raise ValueError(
+                f"SentenceEncoder: {name} must be from 1 to max_position_embeddings = {positions}; got {length}"
+            )
+        if length < around:
+            raise ValueError(
+                f"SentenceEncoder: {name} must be at least {around}, the tokens around a text; got {length}"
+            )
+        return length
+
+    def _dimension(self, operation: str, given: int) -> int:
+        return min(count_of(operation, "truncate_dim", given, 1), self._width)
+
+    @property
+    def _width(self) -> int:
+        whole = len(self.pooling) * int(self.model.config.hidden_size)
+        return int(self.dense[-1].outputs) if self.dense else whole
 
     @property
     def dimension(self) -> int:
         """How many numbers an embedding has."""
-        return len(self.pooling) * int(self.model.config.hidden_size)
+        return self._width if self.truncate_dim is None else self.truncate_dim
 
     def __repr__(self) -> str:
         return (
@@ -144,7 +175,8 @@ class SentenceEncoder:
         Parameters
         ----------
         folder : path
-            ``modules.json`` names the parts: the model with ``sentence_bert_config.json``, pooling, normalisation.
+            ``modules.json`` names the parts: the model with ``sentence_bert_config.json``, pooling, layers on it,
+            normalisation. Without it rows are averaged, and of a model that was made to write the last one counts.
 
         Returns
         -------
@@ -163,34 +195,9 @@ class SentenceEncoder:
         256
         """
         path = checked_folder("SentenceEncoder.from_pretrained", folder)
-        parts = parts_of(path)
-        body = parts.pop("Transformer")
-        model = from_pretrained(body, architectures=None)
-        if not hasattr(model, "positions"):
-            raise ValueError(f"{body}: must hold an encoder of texts; got {type(model).__name__}")
-        settings = optional_json(body / "sentence_bert_config.json")
-        tokenizer = Tokenizer.from_pretrained(body)
-        place = parts.get("Pooling")
-        pooling = ("mean",) if place is None else pooling_of(place / "config.json", model.config)
-        top = optional_json(path / SETTINGS)
-        prompts, prompt = prompts_of(path / SETTINGS, top)
-        length = settings.get("max_seq_length")
-        if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
-            raise ValueError(
-                f"{body / 'sentence_bert_config.json'}: max_seq_length must be an integer; got {length!r}"
-            )
+        arguments = read_parts(path)
         try:
-            return cls(
-                model,
-                tokenizer,
-                pooling=pooling,
-                normalize="Normalize" in parts,
-                max_seq_length=length,
-                prompt=prompt,
-                lower_case=bool(settings.get("do_lower_case", False)),
-                prompts=prompts,
-                similarity_fn_name=top.get("similarity_fn_name") or "cosine",
-            )
+            return cls(arguments.pop("model"), arguments.pop("tokenizer"), **arguments)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -225,19 +232,14 @@ class SentenceEncoder:
         convert_to_numpy: Literal[True] = True,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        *,
+        truncate_dim: int | None = None,
+        precision: str = "float32",
+        output_value: Literal["sentence_embedding"] = "sentence_embedding",
+        task: str | None = None,
     ) -> np.ndarray: ...
     @overload
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        batch_size: int = 32,
-        show_progress: bool = False,
-        normalize_embeddings: bool | None = None,
-        *,
-        convert_to_numpy: bool,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-    ) -> Any: ...
+    def encode(self, texts: str | Sequence[str], *arguments: Any, **options: Any) -> Any: ...
     def encode(
         self,
         texts: str | Sequence[str],
@@ -247,11 +249,17 @@ class SentenceEncoder:
         convert_to_numpy: bool = True,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        *,
+        truncate_dim: int | None = None,
+        precision: str = "float32",
+        output_value: str = "sentence_embedding",
+        task: str | None = None,
     ) -> Any:
         """Return the embeddings of texts.
 
         Texts of similar length are computed together and no padding is computed at all, so the batch size changes the
-        speed and nothing else that matters: results of different batch sizes agree to rounding.
+        speed and nothing else that matters: results of different batch sizes agree to rounding. At most 8192 tokens
+        are computed together, or one text, so the memory does not grow with the number of texts.
 
         Parameters
         ----------
@@ -261,25 +269,33 @@ class SentenceEncoder:
         show_progress : bool
             Show a bar (needs tqdm).
         normalize_embeddings : bool, optional
-            True divides each vector by its length even if the model does not.
+            True divides each vector by its length even if the model does not, after it is cut.
         convert_to_numpy : bool
             False returns a list of Tensors, as sentence-transformers does, or one Tensor for one str.
         prompt : str, optional
             Is written before each text, in place of the encoder's.
         prompt_name : str, optional
             That of one of the encoder's prompts.
+        truncate_dim : int, optional
+            Keep so many numbers of each embedding, in place of the encoder's.
+        precision : {"float32", "int8", "uint8", "binary", "ubinary"}
+            Bytes divide the range that each feature has in these embeddings; bits say what is above 0, eight in a byte.
+        output_value : {"sentence_embedding", "token_embeddings"}
+            The second returns a list with the rows ``(L, M)`` of each text, before the pooling.
+        task : {"query", "document"}, optional
+            Take the longest text of that task, where the folder names one.
 
         Returns
         -------
         np.ndarray
-            float32, ``(N, M)``, or ``(M,)`` for one str.
+            ``(N, M)``, or ``(M,)`` for one str; float32, or as `precision` says.
 
         Raises
         ------
         TypeError
             If `texts` holds anything but strings.
         ValueError
-            If `batch_size` is below 1, or there is no prompt of that name.
+            If `batch_size` is below 1, there is no prompt of that name, or an option is none of those above.
 
         Examples
         --------
@@ -289,21 +305,35 @@ class SentenceEncoder:
         """
         sentences = checked_texts("encode", [texts] if isinstance(texts, str) else texts)
         count_of("encode", "batch_size", batch_size, 1)
+        check_options(precision=precision, output_value=output_value, task=task)
         before = self._prompt(prompt, prompt_name)
-        normalize = self.normalize or bool(normalize_embeddings)
-        result = np.empty((len(sentences), self.dimension), np.float32)
+        width = self.dimension if truncate_dim is None else self._dimension("encode", truncate_dim)
+        length = self.task_lengths.get(task or "", self.max_seq_length)
+        of_tokens = output_value == "token_embeddings"
+        result: Any = [None] * len(sentences) if of_tokens else np.empty((len(sentences), width), np.float32)
         tick, close = progress_bar(len(sentences), " texts", bool(show_progress))
         try:
             with no_grad(), no_attention_record():
-                for begin in range(0, len(sentences), max(CHUNK, batch_size)):
-                    ids = self._ids(sentences[begin : begin + max(CHUNK, batch_size)], before)
-                    for places in _batches(ids, batch_size):
-                        result[begin + places] = self._embedded([ids[i] for i in places], normalize).numpy()
+                for part in chunks(sentences, batch_size):
+                    ids = self._ids(sentences[part], before, length)
+                    for places in batches(ids, batch_size):
+                        rows, lens = self._rows([ids[i] for i in places])
+                        if of_tokens:
+                            found = rows.numpy()
+                            for i, row, count in zip(places, found, lens, strict=True):
+                                result[part.start + i] = row[:count].copy()
+                        else:
+                            made = self._embedded(rows, lens, before)[:, :width]
+                            if normalize_embeddings:
+                                made = _normalized(made)
+                            result[part.start + places] = made.numpy()
                         tick(len(places))
         finally:
             close()
-        rows: Any = result if convert_to_numpy else list(map(tensor, result))
-        return rows[0] if isinstance(texts, str) else rows
+        if not of_tokens:
+            result = quantized(result, precision)
+        returned: Any = result if convert_to_numpy else list(map(tensor, result))
+        return returned[0] if isinstance(texts, str) else returned
 
     def forward(self, texts: Sequence[str], prompt: str | None = None) -> Tensor:
         """Return the embeddings ``(N, M)`` of some texts as one Tensor, with gradients of the model's parameters.
@@ -332,66 +362,35 @@ class SentenceEncoder:
         sentences = checked_texts("forward", [texts] if isinstance(texts, str) else texts)
         if not sentences:
             raise ValueError("forward: texts must hold at least one; got none")
-        return self._embedded(self._ids(sentences, self._prompt(prompt, None)), self.normalize)
+        before = self._prompt(prompt, None)
+        rows, lens = self._rows(self._ids(sentences, before, self.max_seq_length))
+        return self._embedded(rows, lens, before)[:, : self.dimension]
 
     __call__ = forward
 
-    def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Compare each embedding of `a` with each of `b`, as ``similarity_fn_name`` says.
-
-        Parameters
-        ----------
-        a, b : array_like
-            ``(N, M)`` and ``(K, M)``, or ``(M,)`` for one.
-
-        Returns
-        -------
-        np.ndarray, ``(N, K)``; distances are negative, so that larger is nearer
-
-        Raises
-        ------
-        TypeError, ValueError
-            If they are not numbers, or have different numbers of features.
-
-        Examples
-        --------
-        >>> encoder = qkv.models.SentenceEncoder.from_pretrained("all-MiniLM-L6-v2")  # doctest: +SKIP
-        >>> encoder.similarity(encoder.encode(["dog", "cat"]), encoder.encode("puppy")).shape  # doctest: +SKIP
-        (2, 1)
-        """
-        return compared(self.similarity_fn_name, a, b)
-
-    def _prompt(self, prompt: str | None, name: str | None) -> str:
-        if prompt is not None and not isinstance(prompt, str):
-            raise TypeError(f"encode: prompt must be a string; got {shown(prompt)}")
-        if prompt is not None or name is None:
-            return self.prompt if prompt is None else prompt
-        if name not in self.prompts:
-            raise ValueError(
-                f"encode: prompt_name must be one of {', '.join(self.prompts) or 'none'}; got {name!r}"
-            )
-        return self.prompts[name]
-
-    def _ids(self, texts: list[str], prompt: str) -> list[list[int]]:
+    def _ids(self, texts: list[str], prompt: str, length: int) -> list[list[int]]:
         prepared = [(prompt + text).lower() if self.lower_case else prompt + text for text in texts]
-        return self.tokenizer.encode(prepared, self.max_seq_length)
+        return self.tokenizer.encode(prepared, length)
 
-    def _embedded(self, ids: list[list[int]], normalize: bool) -> Tensor:
-        lens = np.array([len(x) for x in ids])
-        padding = getattr(self.model.config, "pad_token_id", None) or 0
-        padded = np.full((len(ids), max(1, int(lens.max()))), padding, np.int64)
-        for row, x in zip(padded, ids, strict=True):
-            row[: len(x)] = x
-        rows = self.model(padded, valid_lens=lens, skip_padding=True).last_hidden_state  # (B, L, M)
-        made = [pooled(name, rows, lens) for name in self.pooling]
+    def _rows(self, ids: list[list[int]]) -> tuple[Tensor, np.ndarray]:
+        """Return the model's rows (B, L, M) of texts, and how many each has."""
+        made, lens = padded(ids, getattr(self.model.config, "pad_token_id", None) or 0)
+        return self.model(made, valid_lens=lens, skip_padding=True).last_hidden_state, lens
+
+    def _embedded(self, rows: Tensor, lens: np.ndarray, prompt: str) -> Tensor:
+        begin = 0 if self.include_prompt or not prompt else self._prompt_tokens(prompt)
+        made = [pooled(name, rows, lens, begin) for name in self.pooling]
         y: Tensor = made[0] if len(made) == 1 else concatenate(made, axis=1)
-        if normalize:
-            y = y / maximum(sqrt((y * y).sum(axis=1, keepdims=True)), SHORTEST)
-        return y
+        for layer in self.dense:
+            y = layer(y)
+        return _normalized(y) if self.normalize else y
+
+    def _prompt_tokens(self, prompt: str) -> int:
+        """Return how many tokens a prompt has, without what ends a text."""
+        [ids] = self._ids([""], prompt, self.max_seq_length)
+        return len(ids) - (ids[-1] in self.tokenizer.special_ids)
 
 
-def _batches(ids: list[list[int]], batch_size: int) -> Iterator[np.ndarray]:
-    """Return the places of texts that are computed together, the longest first."""
-    order = np.argsort([-len(x) for x in ids], kind="stable")
-    for begin in range(0, len(order), batch_size):
-        yield order[begin : begin + batch_size]
+def _normalized(y: Tensor) -> Tensor:
+    z: Tensor = y / maximum(sqrt((y * y).sum(axis=1, keepdims=True)), SHORTEST)
+    return z

@@ -35,9 +35,11 @@ class Entries:
         for name, allowed in self.refused.items():
             value = entries.get(name, allowed[0])
             if not any(value == other and type(value) is type(other) for other in allowed):
-                shown = " or ".join(dict.fromkeys(str(v).lower() for v in allowed if v is not None)) or "null"
+                shown = " or ".join(
+                    str(v).lower() if v is False else str(v) for v in allowed if v is not None
+                )
                 raise ValueError(
-                    f"{path}: {among}{name} must be {shown} because qkv computes nothing else; "
+                    f"{path}: {among}{name} must be {shown or 'null'} because qkv computes nothing else; "
                     f"got {str(value)[:100]}"
                 )
 

@@ -63,8 +63,14 @@ def class_named(folder: Path, settings: Mapping[str, Any]) -> str:
     kind = config.get("model_type")
     kind = kind if isinstance(kind, str) else ""
     named = settings.get("tokenizer_class") or config.get("tokenizer_class") or CLASSES.get(kind, "")
-    named = named.removesuffix("Fast") if isinstance(named, str) else ""
-    return "" if kind in OF_THE_FILE or named in ("PreTrainedTokenizer", "TokenizersBackend") else named
+    return "" if kind in OF_THE_FILE else class_of({"tokenizer_class": named})
+
+
+def class_of(settings: Mapping[str, Any]) -> str:
+    """Return the name of the class in the settings; "" if the file alone counts."""
+    named = settings.get("tokenizer_class")
+    name = named.removesuffix("Fast") if isinstance(named, str) else ""
+    return "" if name in ("PreTrainedTokenizer", "TokenizersBackend") else name
 
 
 def reads_types(settings: Mapping[str, Any], name: str) -> bool:

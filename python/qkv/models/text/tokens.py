@@ -17,7 +17,15 @@ from .conversations import Conversations
 from .gguf_vocabulary import tokenizer_of
 from .library import errors_as, library
 from .pairs import encodings, with_seconds
-from .settings import checked_settings, is_cut_left, reads_types, special_tokens
+from .settings import (
+    checked_settings,
+    class_of,
+    content,
+    extra_tokens,
+    is_cut_left,
+    reads_types,
+    special_tokens,
+)
 from .shown_tokens import ids_of_row, shown_names
 from .streams import TextStream
 from .tokenizer_files import read_tokenizer
@@ -241,6 +249,15 @@ class Tokenizer(Conversations):
             texts, text_pair = [texts], None if text_pair is None else [text_pair]
         first, second = with_seconds(operation, texts, text_pair)
         return encodings(operation, self.tokenizer, first, second, max_length, self._left)
+
+    @property
+    def special_ids(self) -> set[int]:
+        """The ids of the tokens that have a name, such as ``eos_token``, or are listed as special."""
+        if class_of(self.settings):
+            added = self.tokenizer.get_added_tokens_decoder().items()
+            return {number for number, token in added if token.special}
+        words = [*self.special_tokens.values(), *map(content, extra_tokens(self.settings))]
+        return {self.tokenizer.token_to_id(word) for word in words} - {None}
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.tokenizer.get_vocab_size()} words, max_length={self.max_length})"
