@@ -350,12 +350,18 @@ NAMES = _joined(
         LSTM RNN: the recurrent layer is qkv.nn.GRU
         load load_model (from_pretrained): write from_pretrained(folder)
         AutoModel AutoModelForCausalLM AutoModelForSeq2SeqLM AutoModelForMaskedLM \
-            AutoModelForImageClassification BERT GPT2 GPT2Model GPT2LMHeadModel Llama LlamaModel \
-            LlamaForCausalLM T5 T5ForConditionalGeneration ViT: write qkv.models.from_pretrained(folder); \
-            the type of the model stands in its config.json
-        AutoTokenizer: write qkv.models.Tokenizer.from_pretrained(folder)
+            AutoModelForImageClassification AutoModelForSequenceClassification \
+            AutoModelForTokenClassification AutoModelForQuestionAnswering BERT GPT2 GPT2Model \
+            GPT2LMHeadModel Llama LlamaModel LlamaForCausalLM T5 T5EncoderModel \
+            T5ForConditionalGeneration ViT: write qkv.models.from_pretrained(folder); the type of the \
+            model stands in its config.json
+        AutoTokenizer PreTrainedTokenizerFast BertTokenizer LlamaTokenizer: write \
+            qkv.models.Tokenizer.from_pretrained(folder)
         AutoConfig: write qkv.models.from_config(entries)
         SentenceTransformer: write qkv.models.SentenceEncoder.from_pretrained(folder)
+        pipeline: write qkv.models.from_pretrained(folder) for a model, and SentenceEncoder, CrossEncoder \
+            or Tokenizer for texts
+        TextStreamer TextIteratorStreamer: write on_token=tokenizer.stream(print) in generate
         flex_attention create_block_mask BlockMask: give scaled_dot_product_attention score_mod= and \
             mask_mod=; qkv.torch.nn.attention has PyTorch's names
         save: write qkv.training.save_arrays(path, layer.state_dict()); a model of qkv.models has \
