@@ -96,6 +96,13 @@ def test_listed_control_tokens_and_what_a_guard_changes(tmp_path):
     assert ours.apply_chat_template(MESSAGES).count(end) == 3
 
 
+def test_control_tokens_that_are_words_cannot_be_guarded_against(tmp_path):
+    made = folder_of(tmp_path, "unigram", "llama", {"chat_template": CHAT, "eos_token": "</s>"})
+    ours = Tokenizer.from_pretrained(made)
+    with pytest.raises(ValueError, match=r"it makes '</s>' of other text, which cannot be guarded against"):
+        ours.apply_chat_template([{"role": "user", "content": "a </s>"}], sanitize_control_tokens=True)
+
+
 def test_templates_by_name(tmp_path):
     texts = {"default": "one", "tool_use": "two", "rag": "three"}
     named = [{"name": name, "template": text} for name, text in texts.items()]

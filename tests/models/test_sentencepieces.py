@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import sys
 
@@ -12,7 +11,7 @@ import pytest
 from sweep import sweep
 
 from models.folders import write
-from models.small_tokenizers import CORPUS, TEXTS, trained
+from models.small_tokenizers import CORPUS, TEXTS
 from qkv.models import Tokenizer
 
 pytest.importorskip("tokenizers")
@@ -178,7 +177,7 @@ def test_vocabularies_of_gguf_files(model, pieces, tmp_path):
     assert ours.special_tokens["eos_token"] == ends[1]
     with pytest.raises(ValueError, match=rf"scores must hold a number for each of {count} tokens"):
         Tokenizer.from_pretrained(write_file([0.0]))
-    with pytest.raises(ValueError, match=r"tokenizer\.ggml\.model must be gpt2 or llama .*; got 'bert'"):
+    with pytest.raises(ValueError, match=r"tokenizer\.ggml\.model must be gpt2 or llama, .*; got 'bert'"):
         Tokenizer.from_pretrained(write_file(model_name="bert"))
 
 
@@ -220,39 +219,3 @@ def test_files_that_do_not_fit(pieces, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ImportError, match=r"need the package sentencepiece; .* 'qkv\[sentencepiece\]'"):
         Tokenizer.from_pretrained(place)
-
-
-QWEN = {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|endoftext|>"}
-
-
-@sweep(
-    "kind, settings",
-    [
-        ("gpt2", None),
-        ("gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<s>"}),
-        ("roberta", None),
-        ("roberta", {"add_prefix_space": True, "added_tokens_decoder": {"400": {"content": "<ent>"}}}),
-        ("bart", {"tokenizer_class": "BartTokenizer"}),
-        ("qwen3", QWEN),
-    ],
-)
-def test_words_and_merges_beside_hugging_faces(kind, settings, tmp_path_factory):
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("folder")
-    model = json.loads(trained("bytes"))["model"]
-    write(folder / "vocab.json", model["vocab"])
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in model["merges"]))
-    write(folder / "config.json", {"model_type": kind})
-    if settings is not None:
-        write(folder / "tokenizer_config.json", settings)
-    ours, theirs = Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
-    found = theirs(MORE)["input_ids"]
-    assert ours.encode(MORE) == found
-    assert ours.encode("a dog", text_pair="cat") == theirs("a dog", "cat")["input_ids"]
-    for ids in found:
-        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
-    (folder / "vocab.json").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"vocab\.json: this file must exist beside merges\.txt; there is none"
-    ):
-        Tokenizer.from_pretrained(folder)

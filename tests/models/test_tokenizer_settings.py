@@ -10,7 +10,7 @@ import pytest
 from sweep import sweep
 
 from models.folders import write
-from models.small_tokenizers import TEXTS, change_file, folder_of
+from models.small_tokenizers import TEXTS, change_file, folder_of, trained
 from qkv.models import Tokenizer, supported
 from qkv.models.text import entries
 
@@ -231,3 +231,108 @@ def test_tables_give_reasons_and_say_each_entry_once():
             assert all(len(reason) > 10 for reason in table.without_effect.values())
             kinds = len(table.computed) + len(table.without_effect) + len(table.refused)
             assert kinds == len(table.known)
+
+
+def test_ends_of_a_folder_with_programs_of_its_own(tmp_path):
+    settings = {"add_eos_token": True, "eos_token": "</s>", "auto_map": {"AutoTokenizer": ["a.B", None]}}
+    plain = Tokenizer.from_pretrained(
+        folder_of(tmp_path / "plain", "bytes", "qwen2", {**settings, "auto_map": {}})
+    )
+    own = Tokenizer.from_pretrained(folder_of(tmp_path / "own", "bytes", "qwen2", settings))
+    ids = plain.encode("a dog")
+    assert own.encode("a dog") == ids[1:]  # the file's template writes <s>, this one only what is asked for
+
+
+def test_lower_case_and_punctuation_of_deberta(tmp_path):
+    first = folder_of(tmp_path / "first", "unigram", "deberta-v2", {"tokenizer_class": "DebertaV2Tokenizer"})
+    transformers.AutoTokenizer.from_pretrained(first).save_pretrained(tmp_path / "second")
+    write(tmp_path / "second" / "config.json", {"model_type": "deberta-v2"})
+    saved = json.loads((tmp_path / "second" / "tokenizer_config.json").read_text())
+    for settings in (
+        {},
+        {"do_lower_case": True},
+        {"split_by_punct": True},
+        {"do_lower_case": True, "split_by_punct": True},
+    ):
+        write(tmp_path / "second" / "tokenizer_config.json", {**saved, **settings})
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "second")
+        assert Tokenizer.from_pretrained(tmp_path / "second").encode(TEXTS) == theirs(TEXTS)["input_ids"]
+
+
+@sweep(
+    "settings",
+    [
+        {},
+        {"legacy": True},
+        {"legacy": False},
+        {"add_prefix_space": False},
+        {"legacy": True, "add_prefix_space": True},
+    ],
+)
+def test_spaces_of_llama(settings, tmp_path_factory):
+    from tokenizers import Tokenizer as Theirs
+    from tokenizers import decoders, models, normalizers
+
+    folder = tmp_path_factory.mktemp("folder")
+    words = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{i:02X}>" for i in range(256)),
+        "▁",
+        *"abcdefghijklmnopqrstuvwxyz",
+        "▁a",
+        "▁d",
+        "og",
+    ]
+    made = Theirs(
+        models.BPE(
+            {word: i for i, word in enumerate(words)}, [("▁", "a"), ("▁", "d"), ("o", "g")], unk_token="<unk>",
+            byte_fallback=True, fuse_unk=True,
+        )
+    )  # fmt: skip
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    made.decoder = decoders.Sequence(parts)
+    made.add_special_tokens(["<unk>", "<s>", "</s>"])
+    made.save(str(folder / "tokenizer.json"))
+    write(folder / "config.json", {"model_type": "llama"})
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", **settings})
+    ours, theirs = Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    for text in [*TEXTS, " a dog", "<s> a<s>dog </s> a", "dog"]:
+        assert ours.encode(text) == theirs(text)["input_ids"], text
+
+
+QWEN = {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|endoftext|>"}
+
+
+@sweep(
+    "kind, settings",
+    [
+        ("gpt2", None),
+        ("gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<s>"}),
+        ("roberta", None),
+        ("roberta", {"add_prefix_space": True, "added_tokens_decoder": {"400": {"content": "<ent>"}}}),
+        ("bart", {"tokenizer_class": "BartTokenizer"}),
+        ("qwen3", QWEN),
+    ],
+)
+def test_words_and_merges_beside_hugging_faces(kind, settings, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folder")
+    model = json.loads(trained("bytes"))["model"]
+    write(folder / "vocab.json", model["vocab"])
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in model["merges"]))
+    write(folder / "config.json", {"model_type": kind})
+    if settings is not None:
+        write(folder / "tokenizer_config.json", settings)
+    ours, theirs = Tokenizer.from_pretrained(folder), transformers.AutoTokenizer.from_pretrained(folder)
+    found = theirs(TEXTS)["input_ids"]
+    assert ours.encode(TEXTS) == found
+    assert ours.encode("a dog", text_pair="cat") == theirs("a dog", "cat")["input_ids"]
+    for ids in found:
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+    (folder / "vocab.json").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"vocab\.json: this file must exist beside merges\.txt; there is none"
+    ):
+        Tokenizer.from_pretrained(folder)

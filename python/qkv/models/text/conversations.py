@@ -147,8 +147,14 @@ def encoded(made: Any, text: str) -> list[int]:
         pieces = re.split(pattern, text)
         ids = _with_tokens(made, pieces[0])
         for i, piece in enumerate(pieces[1:], 1):
-            if piece:
-                ids += _inside(made, piece, _plain if i % 2 else _with_tokens)
+            if not piece:
+                continue
+            found = _inside(made, piece, _plain if i % 2 else _with_tokens)
+            if (
+                i % 2 and made.token_to_id(piece) in found
+            ):  # some vocabularies have their control tokens as words
+                raise ValueError(f"it makes {piece!r} of other text, which cannot be guarded against")
+            ids += found
         return ids
 
 

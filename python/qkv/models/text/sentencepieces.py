@@ -234,9 +234,6 @@ class SentencePieces:
         text = "".join(parts)
         return text.strip() if self.begins_with_code else text[self.prefixed and text.startswith(" ") :]
 
-    def __deepcopy__(self, memo: Any) -> SentencePieces:
-        return self  # nothing in it changes after it was made
-
 
 def _from_bytes(pieces: str) -> str:
     found = bytes(int(byte, 16) for byte in BYTES.findall(pieces))
