@@ -32,9 +32,13 @@ SPECIAL = {
 }
 
 
-@functools.cache
 def trained(kind: str, lower: bool = True) -> str:
     """Return a trained tokenizer as JSON: WordPiece as BERT's, bytes as RoBERTa's, or unigrams as XLM-RoBERTa's."""
+    return _trained(kind, lower)  # once in a process: training is not the same each time
+
+
+@functools.cache
+def _trained(kind: str, lower: bool) -> str:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     special = SPECIAL[kind]

@@ -20,7 +20,7 @@ pytest.importorskip("tokenizers")
 
 SIZES = dict(
     hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, max_position_embeddings=64,
-    initializer_range=0.5,
+    initializer_range=0.3,
 )  # fmt: skip
 PADDED = dict(SIZES, pad_token_id=1, type_vocab_size=1)
 FAST = "PreTrainedTokenizerFast"
@@ -46,7 +46,7 @@ def make(path, kind="bert", labels=1, **entries):
     config = {"model_type": kind, "vocab_size": len(vocabulary), "num_labels": labels, **sizes, **entries}
     model = models.from_config({**config, "architectures": [classes + "ForSequenceClassification"]}).eval()
     for i, (_, p) in enumerate(model.named_parameters()):
-        p.copy_(p.numpy() + 0.2 * np.random.default_rng(i).standard_normal(p.shape))
+        p.copy_(p.numpy() + 0.1 * np.random.default_rng(i).standard_normal(p.shape))
     settings = {"tokenizer_class": named, "model_max_length": 40}
     settings["pad_token"] = "[PAD]" if tokenizer == "bert" else "<pad>"
     folder_of(path, tokenizer, None, settings)

@@ -26,7 +26,7 @@ pytest.importorskip("tokenizers")
 
 ROTARY = dict(
     hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=40, head_dim=6,
-    max_position_embeddings=64, initializer_range=0.5,
+    max_position_embeddings=64, initializer_range=0.3,
 )  # fmt: skip
 T5 = dict(d_model=24, d_kv=5, d_ff=40, num_layers=2, num_heads=3, decoder_start_token_id=0)
 GPT2 = dict(n_embd=24, n_layer=2, n_head=3, n_positions=64)
@@ -62,7 +62,7 @@ def make(path, kind, pooling=("mean",), dense=(), normalize=False, include_promp
         {"model_type": kind.split()[0], "vocab_size": len(vocabulary), **config}
     ).eval()
     for i, (_, p) in enumerate(model.named_parameters()):
-        p.copy_(p.numpy() + 0.2 * np.random.default_rng(i).standard_normal(p.shape))
+        p.copy_(p.numpy() + 0.1 * np.random.default_rng(i).standard_normal(p.shape))
     folder_of(path, tokenizer, None, settings)
     model.save_pretrained(path)
     if pooling is None:

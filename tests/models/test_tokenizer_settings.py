@@ -60,6 +60,10 @@ CASES = {
     "ends that the file has": (*FAST, ENDS),
     "inputs without types": (*BERT, {"model_input_names": ["input_ids", "attention_mask"]}),
     "inputs with types": (*FAST, {"model_input_names": ["input_ids", "token_type_ids"]}),
+    "around pairs": (*BERT, {"ALONE": True}),
+    "around pairs of RoBERTa's": (*ROBERTA, {"ALONE": True, "sep_token": "<mask>"}),
+    "around pairs of XLM-RoBERTa's": ("unigram", "xlm-roberta", "XLMRobertaTokenizer", {"ALONE": True}),
+    "around pairs of the file": (*FAST, {"ALONE": True}),
     "tidied texts": (*BERT, TIDY),
     "tidied bytes are not": ("bytes", "gpt2", OF_THE_FILE, TIDY),
     "tidied bytes are, if asked": ("bytes", "gpt2", OF_THE_FILE, TIDY_BYTES),
@@ -72,6 +76,15 @@ def beside(tmp_path, kind, model_type, named, settings, lower=True, special=None
     folder = folder_of(tmp_path, kind, model_type, settings or None, lower)
     if special is not None:
         write(folder / "special_tokens_map.json", special)
+    if settings.get("ALONE"):  # the file says what is around one text alone
+        alone = {"SpecialToken": {"id": "[CLS]" if kind == "bert" else "<s>", "type_id": 0}}
+        change_file(
+            folder / "tokenizer.json",
+            lambda whole: whole["post_processor"].update(
+                single=[alone, {"Sequence": {"id": "A", "type_id": 0}}],
+                pair=[{"Sequence": {"id": x, "type_id": i}} for i, x in enumerate("AB")],
+            ),
+        )
     if "NEXT" in settings.get("added_tokens_decoder", {}):
         count = len(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
         write(folder / "tokenizer_config.json", {**settings, "added_tokens_decoder": {str(count): ENT}})

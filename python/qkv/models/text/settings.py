@@ -154,8 +154,26 @@ def apply_class(made: Any, name: str, settings: Mapping[str, Any]) -> None:
         _lower_and_split(made, settings)
     elif isinstance(prefixed := settings.get("add_prefix_space"), bool) and name in PREFIXED:
         made.pre_tokenizer = _changed(made.pre_tokenizer, prefixed)
+    if name in AROUND:
+        kind, *usual = AROUND[name]
+        given = special_tokens(settings)
+        ends = [given.get(f"{end}_token", word) for end, word in zip(("cls", "sep"), usual, strict=True)]
+        cls, sep = ((word, made.token_to_id(word)) for word in ends)
+        if cls[1] is not None and sep[1] is not None:
+            made.post_processor = getattr(parts.processors, kind)(sep, cls)
 
 
+# What a class writes around texts and pairs: by which rule, and its usual first and last tokens.
+AROUND = {
+    **dict.fromkeys(
+        ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "DebertaV2Tokenizer"),
+        ("BertProcessing", "[CLS]", "[SEP]"),
+    ),
+    **dict.fromkeys(
+        ("MPNetTokenizer", "RobertaTokenizer", "BartTokenizer", "XLMRobertaTokenizer", "CamembertTokenizer"),
+        ("RobertaProcessing", "<s>", "</s>"),
+    ),
+}
 PREFIXED = (
     *("RobertaTokenizer", "BartTokenizer", "GPT2Tokenizer", "GPTNeoXTokenizer", "Qwen2Tokenizer"),
     *("XLMRobertaTokenizer", "CamembertTokenizer"),
