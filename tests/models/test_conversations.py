@@ -33,6 +33,7 @@ CALLS = {
     "variables": (PLAIN, {"enable_thinking": False, "style": "plain"}),
     "what was thought": (MESSAGES, {}),
     "nothing said": ([{"role": "user", "content": None}], {}),
+    "ids alone": (PLAIN, {"return_dict": False}),
     "continued": (PLAIN, {"continue_final_message": True}),
     "a thought continued": (MESSAGES, {"continue_final_message": "thinking"}),
     "parts continued": (PARTS, {"continue_final_message": True}),
@@ -81,7 +82,7 @@ def test_conversations_beside_hugging_faces(name, tmp_path_factory):
     ours, theirs = both(tmp_path_factory.mktemp("chat"))
     messages, options = CALLS[name]
     found = ours.apply_chat_template(messages, **options)
-    assert found == theirs.apply_chat_template(messages, return_dict=False, **options)
+    assert found == theirs.apply_chat_template(messages, **{"return_dict": False, **options})
     if "sanitize_control_tokens" not in options:
         text = ours.apply_chat_template(messages, tokenize=False, **options)
         assert text == theirs.apply_chat_template(messages, tokenize=False, **options)
@@ -104,7 +105,7 @@ def test_control_tokens_that_are_words_cannot_be_guarded_against(tmp_path):
 
 
 def test_templates_by_name(tmp_path):
-    texts = {"default": "one", "tool_use": "two", "rag": "three"}
+    texts = {"default": "one", "tool_use": "{% if tools %}two{% endif %}", "rag": "three"}
     named = [{"name": name, "template": text} for name, text in texts.items()]
     for ours in both(tmp_path, template=named):
         said = [
@@ -120,6 +121,10 @@ def test_templates_by_name(tmp_path):
     "error, told, messages, options",
     [
         (TypeError, "tools must be mappings, JSON schemas of functions; got function", PLAIN, {"tools": [folder]}),
+        (ValueError, "style must be a variable that the template reads, .*; it reads add_generation_prompt, messages$",
+         PLAIN, {"style": "x", "chat_template": "{% if add_generation_prompt %}{{ messages[0].role }}{% endif %}"}),
+        (ValueError, "return_tensors must be a variable that", PLAIN, {"return_tensors": "np"}),
+        (ValueError, "tools must be a variable that", PLAIN, {"tools": [TOOL], "chat_template": "a"}),
         (TypeError, "documents must be a sequence of mappings; got 'a'", PLAIN, {"documents": "a"}),
         (TypeError, "messages must be a sequence of mappings", [3], {}),
         (ValueError, "add_generation_prompt must be False with continue_final_message", PLAIN,

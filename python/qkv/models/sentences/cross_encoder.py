@@ -291,7 +291,7 @@ class CrossEncoder(Prompts):
         ids, lens = padded(
             [encoding.ids for encoding in found], getattr(self.model.config, "pad_token_id", None) or 0
         )
-        types, body = {}, self.model.architecture.bodies(self.model.config)["body"]
+        types, body = {}, self.model.architecture.bodies(self.model.config).get("body", {})
         if self.tokenizer.reads_types and (body.get("type_vocab_size") or 0) > 1:
             kinds, _ = padded([encoding.type_ids for encoding in found], 0)
             types["token_type_ids"] = kinds

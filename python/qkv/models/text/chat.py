@@ -111,11 +111,36 @@ def marked(value: Any, tokens: Iterable[str]) -> Any:
     return mark(value)
 
 
+def check_read(template: str, given: Mapping[str, Any]) -> None:
+    """Refuse variables that a template does not read: they would change nothing."""
+    parsed = _parsed(template)
+    from jinja2 import meta
+
+    read = meta.find_undeclared_variables(parsed)
+    for name, value in given.items():
+        if name not in read and value is not None:
+            raise ValueError(
+                f"{OPERATION}: {name} must be a variable that the template reads, or it would change nothing; it reads "
+                f"{', '.join(sorted(read)) or 'none'}"
+            )
+
+
 def literal_text(template: str) -> str:
     """Return what a template itself writes: its text and the strings in its expressions."""
-    return "".join(
-        str(value) for _, kind, value in _environment().lex(template) if kind in ("data", "string")
-    )
+    parsed = _parsed(template)
+    from jinja2 import nodes
+
+    found = [node.data for node in parsed.find_all(nodes.TemplateData)]
+    found += [node.value for node in parsed.find_all(nodes.Const) if isinstance(node.value, str)]
+    return "\0".join(found)
+
+
+def _parsed(template: str) -> Any:
+    environment = _environment()
+    try:
+        return environment.parse(template)
+    except Exception as error:
+        raise ValueError(f"{OPERATION}: messages must be what the template takes; {error}") from None
 
 
 def _environment() -> Any:

@@ -10,6 +10,7 @@ from .chat import (
     BEGIN,
     END,
     OPERATION,
+    check_read,
     checked_mappings,
     chosen_template,
     is_conversation,
@@ -65,7 +66,7 @@ class Conversations:
             Encode control tokens that are written in messages, tools, documents or variables as other text: only the
             template's are tokens.
         **variables
-            What else the template reads, such as ``enable_thinking=False``.
+            What else the template reads, such as ``enable_thinking=False``; others are refused.
 
         Returns
         -------
@@ -110,6 +111,9 @@ class Conversations:
                 f"{OPERATION}: tokenize must be True with sanitize_control_tokens because a text holds no numbers; "
                 "got False"
             )
+        if variables.get("return_dict", True) is False:  # ids alone are what is returned
+            variables.pop("return_dict")
+        check_read(template, {"tools": tools, "documents": documents, **variables})
         own = {
             "tools": checked_mappings("tools", tools),
             "documents": checked_mappings("documents", documents),

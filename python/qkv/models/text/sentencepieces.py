@@ -15,7 +15,7 @@ from ..files.folders import optional_json
 from .library import errors_as, library
 from .settings import prepend_scheme, special_tokens
 
-MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm")
+MODELS = ("tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model", "source.spm")
 SPACE = "▁"
 SPACES = r"\s*"
 CODE = re.compile(r">>.*?<<", re.DOTALL)  # of the language of a translation
@@ -90,6 +90,7 @@ class SentencePieces:
         self.prefixed = self.reader.encode("a", out_type=str)[0].startswith(SPACE)
         self.falls_back = any(self.reader.is_byte(i) for i in range(len(own)))
         self.begins_with_code = False  # >>de<<, say
+        self.lowers = False
         self.keeps_space = False  # no second one is written before a text that begins with it
         self.added: dict[int, Any] = {}
         self.ends: tuple[list[str], list[str]] = ([], [])
@@ -177,6 +178,7 @@ class SentencePieces:
 
     def _read(self, text: str, first: bool, tokens: list[str]) -> None:
         if text:
+            text = text.lower() if self.lowers else text
             spaced = self.keeps_space and text[0] in (" ", SPACE)
             tokens += (self.bare if spaced else self.reader if first else self.inner).encode(
                 text, out_type=str
@@ -262,6 +264,18 @@ def from_sentencepieces(path: Path, settings: dict[str, Any], name: str) -> Sent
             made.numbers.setdefault(f"<extra_id_{i}>", len(made.numbers))
         made.written = {i: piece for piece, i in made.numbers.items()}
         words |= {f"<extra_id_{i}>": f"<extra_id_{i}>" for i in range(count)}
+    elif path.name == "spm.model":
+        if name not in ("DebertaV2Tokenizer", "") or settings.get("split_by_punct"):
+            raise ValueError(
+                f"{path}: must be beside tokenizer.json or of a DebertaV2Tokenizer without split_by_punct; got {name}"
+            )
+        made = SentencePieces(model)
+        made.lowers = bool(settings.get("do_lower_case", False))
+        words = {"bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]", "pad": "[PAD]"}
+        made.numbers.setdefault("[MASK]", len(made.numbers))
+        made.written[made.numbers["[MASK]"]] = "[MASK]"
+        words["mask"] = "[MASK]"
+        made.between = ["[SEP]"]
     elif path.name == "sentencepiece.bpe.model":
         if name != "XLMRobertaTokenizer":
             raise ValueError(

@@ -91,8 +91,8 @@ class Tokenizer(Conversations):
         ----------
         folder : path
             With ``tokenizer.json``, or without it a model of SentencePiece (``tokenizer.model``, ``spiece.model``,
-            ``sentencepiece.bpe.model``, ``source.spm``; needs the package sentencepiece), ``vocab.txt`` of a BERT
-            model, or ``vocab.json`` and ``merges.txt``. Or a ``.gguf`` file (needs the package gguf).
+            ``spm.model``, ``sentencepiece.bpe.model``, ``source.spm``; needs the package sentencepiece), ``vocab.txt``
+            of a BERT model, or ``vocab.json`` and ``merges.txt``. Or a ``.gguf`` file (needs the package gguf).
 
         Returns
         -------
