@@ -328,6 +328,7 @@ QWEN = {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|endoftext|>"}
         ("roberta", {"add_prefix_space": True, "added_tokens_decoder": {"400": {"content": "<ent>"}}}),
         ("bart", {"tokenizer_class": "BartTokenizer"}),
         ("qwen3", QWEN),
+        ("qwen2", {"eos_token": "<|endoftext|>"}),
     ],
 )
 def test_words_and_merges_beside_hugging_faces(kind, settings, tmp_path_factory):

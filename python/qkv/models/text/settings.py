@@ -25,13 +25,15 @@ CLASSES = {
     "deberta-v2": "DebertaV2Tokenizer",
     "gpt2": "GPT2Tokenizer",
     "gpt_neox": "GPTNeoXTokenizer",
+    "qwen2": "Qwen2Tokenizer",
     "qwen3": "Qwen2Tokenizer",
     "gemma2": "GemmaTokenizer",
     "t5": "T5Tokenizer",
     "marian": "MarianTokenizer",
 }
 # Model types whose folders name other classes, which Hugging Face's library does not believe: the file alone counts.
-OF_THE_FILE = ("modernbert", "mistral", "qwen2", "phi3")
+OF_THE_FILE = ("modernbert", "mistral", "phi3")
+OF_THE_TYPE = ("qwen2",)  # and of these the type's class counts
 OF_BERT = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer")
 WITH_TYPES = ("BertTokenizer", "ElectraTokenizer", "DebertaV2Tokenizer", "DebertaTokenizer")
 
@@ -63,6 +65,7 @@ def class_named(folder: Path, settings: Mapping[str, Any]) -> str:
     kind = config.get("model_type")
     kind = kind if isinstance(kind, str) else ""
     named = settings.get("tokenizer_class") or config.get("tokenizer_class") or CLASSES.get(kind, "")
+    named = CLASSES[kind] if kind in OF_THE_TYPE else named
     return "" if kind in OF_THE_FILE else class_of({"tokenizer_class": named})
 
 
