@@ -67,7 +67,7 @@ def _written(model: Any, ids: Any) -> list[int]:
             "look: target must be given because the model has no head to write with; got a text alone"
         )
     [[(written, _, _)]] = model.generate(
-        ids, max_new_tokens=min(_WRITTEN, positions_of(model, "decoder") or _WRITTEN)
+        ids, method="greedy", max_new_tokens=min(_WRITTEN, positions_of(model, "decoder") or _WRITTEN)
     )
     return list(written[:-1])  # nothing reads the last one
 

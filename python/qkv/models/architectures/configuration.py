@@ -153,8 +153,9 @@ class Configuration:
 
 def _check(name: str, value: object, default: object) -> None:
     """Check the type of an entry by its default; numbers other than sizes may be unset, and tokens but the padding."""
-    token = name.endswith("_token_id") and name != "pad_token_id"
-    if value is None and (default is None or token or isinstance(default, float)):
+    if name.endswith("_token_id") and name != "pad_token_id":
+        return  # generation looks at them
+    if value is None and (default is None or isinstance(default, float)):
         return
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(default, bool):

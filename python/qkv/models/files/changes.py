@@ -8,7 +8,7 @@ from typing import Any
 from ..._words.errors import closest, keyword_hint
 from ..architectures.configuration import NEVER, OTHER_NAMES, Configuration
 from ..architectures.table import Architecture
-from ..generation.rules import ENTRIES as GENERATION
+from ..generation.settings import ENTRIES as GENERATION
 
 # That every architecture has.
 COMMON = {"architectures", "id2label", "label2id", "model_type", "num_labels", *NEVER}

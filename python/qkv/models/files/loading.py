@@ -11,7 +11,7 @@ import numpy as np
 
 from ..architectures.configuration import Configuration
 from ..architectures.table import Architecture, HeadTable, Names, Piece, stored
-from ..generation.rules import ENTRIES
+from ..generation.settings import ENTRIES
 from .changes import check_changes, known_entries
 from .folders import Weights, check_shape, listed, read_json
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,8 +12,13 @@ from ... import _core
 from ..._words.errors import count_of, shown
 from ...data import pad
 from ...functions.gradients import no_grad
+from ...functions.normalizers import log_softmax
 from ...nn.record import no_attention_record
+from .beams import Beams
+from .beams import search as beam_search
+from .filters import keep
 from .rules import Rules, numbers
+from .settings import BEAMS, Search, check_entries, check_search, search_of
 
 
 class Steps:
@@ -39,13 +45,17 @@ class Steps:
         self.ids, self.scores, self.reorder_model, self.rules = ids, scores, reorder, rules
         self.started = False
 
-    def step(self, tokens: Any) -> np.ndarray:
-        """Return the scores of what follows, by the rules. The first tokens are those that are in `ids` already."""
+    def step(self, tokens: Any, *, normalised: bool = False) -> np.ndarray:
+        """Return the scores of what follows, by the rules. The first tokens are those that are in `ids` already.
+
+        Rules change log-probabilities if `normalised`, which is so with beams in Hugging Face's libraries.
+        """
         tokens = np.asarray(tokens)
         if self.started:
             self.ids = np.concatenate([self.ids, tokens[:, None]], axis=1)
         self.started = True
-        return self.rules.apply(self.ids, self.scores(tokens))
+        scores = self.scores(tokens)
+        return self.rules.apply(self.ids, _log_probs(scores) if normalised else scores)
 
     def reorder(self, indices: Any) -> None:
         """Continue with other rows."""
@@ -68,13 +78,15 @@ class Generation:
         input_ids: Any,
         *,
         attention_mask: Any = None,
-        max_new_tokens: int,
-        method: str = "greedy",
+        max_new_tokens: int | None = None,
+        method: Literal["greedy", "beam", "sample"] | None = None,
         beam_size: int | None = None,
-        length_penalty: float = 0.0,
-        temperature: float = 1.0,
+        length_penalty: float | None = None,
+        early_stopping: bool | Literal["never"] | None = None,
+        temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
+        min_p: float | None = None,
         end_id: int | list[int] | None = None,
         on_token: Callable[[np.ndarray], Any] | None = None,
     ) -> list[list[tuple[list[int], float, Any]]]:
@@ -85,11 +97,19 @@ class Generation:
         input_ids : array_like of int, or list of list of int
             ``(B, L)``: padded prompts with an ``attention_mask``, or a list of prompts of any lengths.
         attention_mask : array_like, optional
-            ``(B, L)``: ones where an id counts, zeros elsewhere, on either side. Positions count those alone.
-        max_new_tokens : int
-        method : {"greedy", "beam", "sample"}
+            ``(B, L)``: ones where an id counts, zeros elsewhere, on either side. Positions count those alone. Without
+            it a prompt that is continued has zeros at ``pad_token_id``, unless that ends texts, too.
+        max_new_tokens : int, optional
+            That of the generation_config if not given, or what its ``max_length`` leaves.
+        method : {"greedy", "beam", "sample"}, optional
+            If not given, what ``num_beams`` and ``do_sample`` of the generation_config say; "greedy" without them.
         beam_size, length_penalty, temperature, top_k, top_p
-            As in :func:`generate`.
+            As in :func:`generate`; those of the generation_config if not given.
+        early_stopping : bool or "never", optional
+            True ends a search with ``beam_size`` texts; False, the default, when the best of the others would not be
+            among them at its length; "never" when it could not be at any.
+        min_p : float, optional
+            Sampling: among the words with at least this share of the likeliest one's probability.
         end_id : int or list of int, optional
             Ids that end a text; those of the generation_config if not given.
         on_token : callable, optional
@@ -111,8 +131,11 @@ class Generation:
 
         Notes
         -----
-        ``generation_config.json`` is followed: ends, forced, suppressed and bad words, repetitions, shortest lengths.
-        Greedy decoding returns what Hugging Face's ``generate(do_sample=False)`` returns, token by token.
+        ``generation_config.json`` is followed: its method and numbers, ends, forced, suppressed and bad words,
+        repetitions, shortest lengths; what the caller says is done instead. Greedy decoding and beams return what
+        Hugging Face's ``generate`` returns, token by token: finished texts leave their place in the beam to others. A
+        generation_config that says ``num_beams`` or ``do_sample`` has Hugging Face's defaults beside it, so
+        ``length_penalty=1`` and ``top_k=50``; a ``method`` that the caller names has those of :func:`generate`.
 
         Examples
         --------
@@ -137,49 +160,101 @@ class Generation:
             raise ValueError(
                 f"generate: input_ids must be integers (B, L) with L at least 1; got {prompts.dtype} {prompts.shape}"
             )
+        entries = self.generation
+        check_entries(entries)
+        if max_new_tokens is None:
+            before = prompts.shape[1] if model.architecture.kind == "causal" else 1
+            max_new_tokens = most_tokens(entries, before)
         count_of("generate", "max_new_tokens", max_new_tokens, 1)
-        if on_token is not None and method == "beam":
+        options: dict[str, Any] = {"method": method, "beam_size": beam_size, "length_penalty": length_penalty}
+        options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        how = search_of(entries, {**options, "early_stopping": early_stopping, "min_p": min_p})
+        if on_token is not None and how.method == "beam":
             raise ValueError(
                 "generate: on_token must be None with method='beam' because beams change what was chosen"
             )
         if on_token is not None and not callable(on_token):
             raise TypeError(f"generate: on_token must be a function of ids (B,); got {shown(on_token)}")
         if end_id is None:
-            ends = numbers(self.generation.get("eos_token_id"))
+            ends = numbers(entries.get("eos_token_id"))
         else:
             given = list(end_id) if isinstance(end_id, (list, tuple, np.ndarray)) else [end_id]
             ends = [_core.token(end, "generate", "end_id") for end in given]
+        if attention_mask is None and model.architecture.kind == "causal":
+            attention_mask = kept_by_padding(prompts, numbers(entries.get("pad_token_id")), ends)
         mask = None if attention_mask is None else kept_ids(attention_mask, prompts.shape)
-        padding = numbers(self.generation.get("pad_token_id")) or ends or [0]
+        padding = numbers(entries.get("pad_token_id")) or ends or [0]
 
         def tell(tokens: np.ndarray, told: Any = on_token) -> None:
             told(np.where(tokens < 0, padding[0], tokens))
 
+        begin = partial(model._begin, prompts.astype(np.int64), mask, max_new_tokens, ends)
         training = model.training
         model.eval()
         try:
             with no_grad(), no_attention_record():
-                steps = model._begin(prompts.astype(np.int64), mask, max_new_tokens, ends)
-                found: list[list[tuple[list[int], float, Any]]] = _core.generate_steps(
-                    steps.step,
-                    steps.reorder,
-                    steps.ids[:, -1],
-                    end_id=ends or None,
-                    method=method,
-                    beam_size=beam_size,
-                    length_penalty=length_penalty,
-                    temperature=temperature,
-                    top_k=top_k,
-                    top_p=top_p,
-                    max_len=max_new_tokens,
-                    on_token=on_token and tell,
-                )  # fmt: skip
+                return _found(begin, len(prompts), how, ends, max_new_tokens, on_token and tell)
         finally:
             model.train(training)
-        return found
 
     def _rules(self, ids: np.ndarray, more: int, ends: list[int], **facts: Any) -> Rules:
         return Rules(self.generation, ends, ids.shape[1], ids.shape[1] + more, **facts)
+
+
+def _log_probs(scores: np.ndarray) -> np.ndarray:
+    return np.asarray(log_softmax(scores), np.float64)
+
+
+def _found(
+    begin: Callable[[], Steps], count: int, how: Search, ends: list[int], most: int, told: Any
+) -> list[list[tuple[list[int], float, Any]]]:
+    """Search in the way that was chosen."""
+    options: dict[str, Any] = {"end_id": ends or None, "method": how.method, "beam_size": how.beam_size}
+    options |= {"length_penalty": how.length_penalty, "max_len": most}
+    drawn: dict[str, Any] = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
+    none = np.zeros(0, np.int64)
+    _core.generate_steps(_log_probs, _log_probs, none, **options, **drawn)  # checks options, begins nothing
+    check_search(how)
+    steps = begin()
+    first = steps.ids[:, -1]
+    if how.method == "beam":
+
+        def log_probs(tokens: np.ndarray) -> np.ndarray:
+            scores = steps.step(tokens, normalised=True)
+            return _log_probs(scores) if how.renormalize else scores
+
+        one = (how.beam_size or BEAMS, ends, how.length_penalty, how.early_stopping, most)
+        return beam_search(log_probs, steps.reorder, first, [Beams(*one) for _ in range(count)])
+    if not how.filters:
+        return _core.generate_steps(steps.step, steps.reorder, first, **options, **drawn, on_token=told)
+
+    def kept(tokens: np.ndarray) -> np.ndarray:
+        return keep(_log_probs(steps.step(tokens)), how.temperature, how.top_k, how.top_p, how.filters)
+
+    options["temperature"] = how.temperature  # scores stay those of all words
+    return _core.beam_search_steps(kept, steps.reorder, first, **options, on_token=told)
+
+
+def most_tokens(entries: Mapping[str, Any], before: int) -> int:
+    """Return how many tokens a generation_config allows after those `before`."""
+    if (new := entries.get("max_new_tokens")) is not None:
+        return int(new)
+    whole = entries.get("max_length")
+    if whole is None:
+        raise TypeError("generate: max_new_tokens must be given because generation_config has none; got None")
+    if whole <= before:
+        raise ValueError(
+            f"generate: max_new_tokens must be given because max_length of generation_config leaves none after "
+            f"{before} ids; got max_length = {whole}"
+        )
+    return int(whole) - before
+
+
+def kept_by_padding(prompts: np.ndarray, padding: list[int], ends: list[int]) -> np.ndarray | None:
+    """Return what a mask keeps of prompts that hold padding; None where there is none, or it ends texts, too."""
+    if not padding or padding[0] in ends or not (prompts == padding[0]).any():
+        return None
+    return prompts != padding[0]
 
 
 def _are_ragged(ids: Any) -> bool:
