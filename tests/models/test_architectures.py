@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
@@ -240,37 +239,3 @@ def test_images_have_sizes(name):
     }
     with pytest.raises(ValueError, match=f"from_config: {name} must be at least 1; got 0"):
         models.from_config({**entries, name: 0})
-
-
-# Entries of transformers' configurations that change nothing of what is computed here: first values, dropout that a
-# table has under another name, ids of special tokens (generation reads them), losses, what other libraries are told.
-WITHOUT_EFFECT = {
-    "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "decoder_start_token_id",
-    "forced_eos_token_id", "initializer_range", "initializer_factor", "initializer_cutoff_factor", "init_std",
-    "use_cache", "model_type", "is_encoder_decoder", "summary_type", "summary_use_proj", "summary_activation",
-    "summary_last_dropout", "summary_proj_to_labels", "summary_first_dropout", "classifier_dropout", "qa_dropout",
-    "pretraining_tp", "slow_but_exact", "encoder_layerdrop", "decoder_layerdrop", "deterministic_flash_attn",
-    "sparse_prediction", "sparse_pred_ignore_index", "encoder_stride", "id2label", "label2id",
-}  # fmt: skip
-# Entries that a table reads although they have no default of theirs.
-READ = {
-    "rope_parameters", "layer_types", "add_cross_attention", "pooler_hidden_size", "pooler_output_size", "dense_act_fn",
-    "is_gated_act", "scale_decoder_outputs", "pos_att_type", "is_decoder",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", TINY)
-def test_every_entry_of_a_configuration_is_known(kind):
-    if kind == "bert":
-        known = {f.name for f in dataclasses.fields(models.BertConfig)} | set(
-            models.architectures.configuration.NEVER
-        )
-        known |= {"tie_word_embeddings"}
-    else:
-        table = models.architectures.table.architecture_of(kind)
-        known = set(table.defaults) | set(table.allowed)
-    common, variants = TINY[kind]
-    config = transformers.AutoConfig.for_model(kind, **{**common, **next(iter(variants.values()))}).to_dict()
-    plain = transformers.PretrainedConfig().to_dict()
-    entries = {key for key, value in config.items() if key not in plain or plain[key] != value}
-    assert entries - known - WITHOUT_EFFECT - READ == set()

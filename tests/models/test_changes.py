@@ -99,16 +99,12 @@ def test_a_change_of_what_is_generated_by(llama, tmp_path, beside):
 
 @pytest.mark.parametrize("kind", MODEL_TYPES)
 def test_every_default_may_be_changed(kind):
-    table = architecture_of(kind) if kind != "bert" else None
-    defaults = table.defaults if table else models.BertConfig().to_dict()
     from qkv.models.files.changes import check_changes, known_entries
 
-    known = models.BertConfig.known
-    if table is not None:
-        known = known_entries(table, table.configuration({"model_type": kind}), None)
-    check_changes(
-        "from_pretrained", [*defaults, "hidden_size", "num_hidden_layers", "num_attention_heads"], known
-    )
+    table = architecture_of(kind)
+    known = known_entries(table, table.configuration({"model_type": kind}), None)
+    sizes = ["hidden_size", "num_hidden_layers", "num_attention_heads"]
+    check_changes("from_pretrained", [*table.defaults, *sizes], known)
 
 
 def test_a_configuration_by_hand_may_hold_other_entries_but_no_slips():
@@ -131,9 +127,6 @@ def test_no_entry_of_hugging_faces_is_taken_for_a_slip(kind):
     from qkv.models.files.changes import check_spelling, known_entries
 
     entries = transformers.AutoConfig.for_model(kind).to_dict()
-    if kind == "bert":
-        check_spelling(entries, models.BertConfig.known)
-        return
     table = architecture_of(kind)
     for head in (None, *table.heads):
         check_spelling(entries, known_entries(table, table.configuration({"model_type": kind}), head))

@@ -62,7 +62,7 @@ def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
 
 def _written(model: Any, ids: Any) -> list[int]:
     """What the model makes of a text."""
-    if model.head is None:
+    if not model.writes:
         raise ValueError(
             "look: target must be given because the model has no head to write with; got a text alone"
         )

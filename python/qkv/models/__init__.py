@@ -19,6 +19,7 @@ from .families.bert import BertModel, count_parameters
 from .families.bert_heads import (
     BertForMaskedLM,
     BertForPreTraining,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "BertConfig",
     "BertForMaskedLM",
     "BertForPreTraining",
+    "BertForQuestionAnswering",
     "BertForSequenceClassification",
     "BertForTokenClassification",
     "BertModel",

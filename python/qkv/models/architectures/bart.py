@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .configuration import Configuration
-from .table import Architecture, HeadTable, Options, Piece, language_head, projections
+from .table import Architecture, HeadTable, Options, Piece, answers, language_head, projections
 
 
 def body(c: Configuration, side: str, **more: Any) -> Options:
@@ -19,7 +19,7 @@ def body(c: Configuration, side: str, **more: Any) -> Options:
         "dropout": c.dropout,
         "inner_dropout": c.activation_dropout,
         "attention_dropout": c.attention_dropout,
-        **({"is_causal": True, "memory": True} if side == "decoder" else {}),
+        **({"is_causal": c.is_causal, "memory": True} if side == "decoder" else {}),
     }
     return {
         "layers": [block] * c.get(f"{side}_layers"),
@@ -59,6 +59,21 @@ def words_head(outputs: Callable[[Configuration], Any] = lambda c: c.vocab_size)
     return language_head(names=LOGITS_BIAS, outputs=outputs, bias=lambda c: True, fixed_bias=lambda c: True)
 
 
+def end_classes(prefix: str | None = None) -> HeadTable:
+    """Return classes by the decoder's row at the last end of the text."""
+    return HeadTable(
+        lambda c: {
+            "outputs": c.num_labels,
+            "inner": c.d_model,
+            "activation": "tanh",
+            "pooling": "end",
+            "dropout": c.classifier_dropout,
+        },
+        {"head.dense": "classification_head.dense", "head.output": "classification_head.out_proj"},
+        prefix=prefix,
+    )
+
+
 def options(c: Configuration) -> dict[str, Options]:
     """Return both bodies'."""
     more = {"max_positions": c.max_position_embeddings + 2, "position_offset": 2, "embedding_norm": "layer"}
@@ -76,11 +91,11 @@ DEFAULTS: dict[str, Any] = {
     "decoder_attention_heads": 16, "activation_function": "gelu", "d_model": 1024, "dropout": 0.1,
     "attention_dropout": 0.0, "activation_dropout": 0.0, "classifier_dropout": 0.0,
     "scale_embedding": False, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
-    "forced_eos_token_id": 2, "is_decoder": False, "tie_word_embeddings": True,
+    "forced_eos_token_id": 2, "tie_word_embeddings": True, "is_causal": True,
+    "num_labels": 3,
 }  # fmt: skip
 # Options of old files that the blocks of the family do not have.
 ALLOWED = {
-    "is_decoder": (False,),
     "normalize_before": (False, None),
     "add_final_layer_norm": (False, None),
     "normalize_embedding": (True, None),
@@ -93,7 +108,18 @@ ARCHITECTURE = Architecture(
     prefix="model",
     defaults=DEFAULTS,
     allowed=ALLOWED,
+    nulls={
+        "is_causal": False,
+        "pad_token_id": None,
+        "attention_dropout": 0.0,
+        "scale_embedding": False,
+        "classifier_dropout": 0.0,
+    },
     bodies=options,
     names=NAMES | EMBEDDINGS,
-    heads={"ForConditionalGeneration": words_head()},
+    heads={
+        "ForConditionalGeneration": words_head(),
+        "ForSequenceClassification": end_classes(),
+        "ForQuestionAnswering": answers(),
+    },
 )

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .bert_config import BertConfig
+from .bert_config import ALLOWED, DEFAULTS, NULLS, BertConfig
 from .configuration import Configuration, sizes
-from .table import Architecture, HeadTable, Options, head_names, projections
-
-DEFAULTS = {
-    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2,
-    "layer_norm_eps": 1e-12, "pad_token_id": 0, "classifier_dropout": None, "is_decoder": False,
-    "tie_word_embeddings": True,
-}  # fmt: skip
+from .table import Architecture, HeadTable, Options, answers, head_names, projections
 
 NAMES = {
     "embedding": "embeddings.word_embeddings",
@@ -50,7 +42,7 @@ def body(c: Configuration) -> Options:
         "layers": [block(c)] * c.num_hidden_layers,
         "d_model": c.hidden_size,
         "vocab_size": c.vocab_size,
-        "pad_id": c.pad_token_id,
+        "pad_id": c.get("pad_token_id"),
         "max_positions": c.max_position_embeddings,
         "type_vocab_size": c.get("type_vocab_size", 0),
         "embedding_norm": "layer",
@@ -137,6 +129,8 @@ ARCHITECTURE = Architecture(
     classes="Bert",
     prefix="bert",
     defaults=DEFAULTS,
+    allowed=ALLOWED,
+    nulls=NULLS,
     bodies=lambda c: {"body": body(c)},
     names=NAMES,
     heads={
@@ -148,6 +142,7 @@ ARCHITECTURE = Architecture(
         "ForMaskedLM": WORDS,
         "ForSequenceClassification": replace(labels(), pooler=True),
         "ForTokenClassification": labels(),
+        "ForQuestionAnswering": answers(),
     },
     pooler=POOLER,
     configure=BertConfig.from_dict,

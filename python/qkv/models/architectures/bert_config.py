@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from ... import _core
 from ..._words.errors import shown
-from .configuration import MOST_LABELS, MOST_LAYERS, NEVER, Configuration
+from .configuration import Configuration
 
-SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-NUMBERS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "layer_norm_eps")
+DEFAULTS: dict[str, Any] = {
+    "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12, "pad_token_id": 0, "classifier_dropout": None, "tie_word_embeddings": True,
+}  # fmt: skip
+ALLOWED: dict[str, tuple[Any, ...]] = {"position_embedding_type": ("absolute", None)}
+NULLS: dict[str, Any] = {"pad_token_id": None}
 
 
-@dataclass
 class BertConfig(Configuration):
     """Sizes and options of BERT; the defaults are those of BERT base, uncased.
 
@@ -32,8 +25,9 @@ class BertConfig(Configuration):
     ----------
     vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size : int
         Words, width, layers, heads, inner width of the feed-forward network.
-    hidden_act : {"gelu", "relu", "gelu_new"}
-        ``"gelu"`` is the exact one, ``"gelu_new"`` the form with tanh.
+    hidden_act : str
+        ``"gelu"`` is the exact one, ``"gelu_new"`` the form with tanh; ``"relu"``, ``"silu"``, ``"tanh"`` and their
+        other names in Hugging Face's libraries.
     hidden_dropout_prob, attention_probs_dropout_prob : float
         In training only.
     max_position_embeddings, type_vocab_size : int
@@ -68,95 +62,42 @@ class BertConfig(Configuration):
     (768, 12, 'LABEL_2')
     """
 
-    vocab_size: int = 30522
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int | None = 0
-    classifier_dropout: float | None = None
-    id2label: dict[int, str] | None = None
-    num_labels: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    model_type: ClassVar[str] = "bert"
-
-    def __post_init__(self) -> None:
-        for name in (*SIZES, "pad_token_id", *NUMBERS, "classifier_dropout"):
-            value = getattr(self, name)
-            if value is not None or name in SIZES + NUMBERS:
-                _check(name, value, int if name in (*SIZES, "pad_token_id") else float)
-        if not isinstance(self.hidden_act, str):
-            raise TypeError(f"BertConfig: hidden_act must be a string; got {shown(self.hidden_act)}")
-        self._check_ranges()
-        self._check_labels()
-
-    def _check_ranges(self) -> None:
-        for name in SIZES:
-            least = 0 if name == "num_hidden_layers" else 1
-            if getattr(self, name) < least:
-                raise ValueError(f"BertConfig: {name} must be at least {least}; got {getattr(self, name)}")
-        if self.num_hidden_layers > MOST_LAYERS:
-            raise ValueError(
-                f"BertConfig: num_hidden_layers must be at most {MOST_LAYERS}; got {self.num_hidden_layers}"
-            )
-        if self.hidden_size % self.num_attention_heads != 0:
-            raise ValueError(
-                "BertConfig: hidden_size must be divisible by num_attention_heads; got hidden_size = "
-                f"{self.hidden_size}, num_attention_heads = {self.num_attention_heads}"
-            )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"BertConfig: {name} must be from 0 to 1; got {value}")
-        for name in ("initializer_range", "layer_norm_eps"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ValueError(f"BertConfig: {name} must be a number from 0; got {value}")
-            _core.check_float32("BertConfig", name, value)
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"BertConfig: pad_token_id must be from 0 to vocab_size - 1 = {self.vocab_size - 1}; "
-                f"got {self.pad_token_id}"
-            )
-        if self.hidden_act not in ("relu", "gelu", "gelu_new"):
-            raise ValueError(
-                f'BertConfig: hidden_act must be "relu", "gelu" or "gelu_new"; got {shown(self.hidden_act)}'
-            )
-
-    def _check_labels(self) -> None:
-        if self.id2label is None:
-            count = 2 if self.num_labels is None else self.num_labels
-            _check("num_labels", count, int)
-            if not 1 <= count <= MOST_LABELS:
-                raise ValueError(f"BertConfig: num_labels must be from 1 to {MOST_LABELS}; got {count}")
-            self.id2label = {i: f"LABEL_{i}" for i in range(count)}
-        if not isinstance(self.id2label, Mapping) or not self.id2label:
-            raise TypeError(
-                f"BertConfig: id2label must be a dict from numbers to names; got {shown(self.id2label)}"
-            )
+    def __init__(
+        self,
+        vocab_size: int = 30522,
+        hidden_size: int = 768,
+        num_hidden_layers: int = 12,
+        num_attention_heads: int = 12,
+        intermediate_size: int = 3072,
+        hidden_act: str = "gelu",
+        hidden_dropout_prob: float = 0.1,
+        attention_probs_dropout_prob: float = 0.1,
+        max_position_embeddings: int = 512,
+        type_vocab_size: int = 2,
+        initializer_range: float = 0.02,
+        layer_norm_eps: float = 1e-12,
+        pad_token_id: int | None = 0,
+        classifier_dropout: float | None = None,
+        id2label: Mapping[Any, str] | None = None,
+        num_labels: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        own = {name: value for name, value in locals().items() if name not in ("self", "extra", "__class__")}
+        self.extra = dict(extra or {})
         try:
-            labels = {int(k): v for k, v in self.id2label.items()}
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"BertConfig: id2label must have numbers for keys; got {list(self.id2label)[:5]}"
-            ) from None
-        if sorted(labels) != list(range(len(labels))):
-            raise ValueError(
-                f"BertConfig: id2label must number its labels 0, 1, 2, ...; got {sorted(labels)[:5]}"
+            super().__init__(
+                {**self.extra, **own, "model_type": "bert"},
+                {**DEFAULTS, "initializer_range": 0.02},
+                ALLOWED,
+                NULLS,
             )
-        if self.num_labels is not None and self.num_labels != len(labels):
-            raise ValueError(
-                f"BertConfig: num_labels must be {len(labels)}, the length of id2label; got {self.num_labels}"
-            )
-        self.id2label = {k: str(labels[k]) for k in sorted(labels)}
-        self.num_labels = len(labels)
+            self.activation("hidden_act")
+            if num_labels not in (None, self.num_labels):
+                raise ValueError(
+                    f"num_labels must be {self.num_labels}, the length of id2label; got {shown(num_labels)}"
+                )
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"BertConfig: {error}") from None
 
     @classmethod
     def base(cls, **changes: Any) -> BertConfig:
@@ -182,20 +123,6 @@ class BertConfig(Configuration):
         sizes |= {"num_attention_heads": 16, "intermediate_size": 4096}
         return cls(**{**sizes, **changes})
 
-    @property
-    def label2id(self) -> dict[str, int]:
-        """The numbers of the classes by name."""
-        return {name: number for number, name in (self.id2label or {}).items()}
-
-    @property
-    def _values(self) -> dict[str, Any]:
-        return {"tie_word_embeddings": True, **vars(self).get("extra", {}), **vars(self)}
-
-    def get(self, name: str, otherwise: Any = None) -> Any:
-        """Return an entry, or `otherwise` where there is none."""
-        value = self._values.get(name)
-        return otherwise if value is None else value
-
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> BertConfig:
         """Read the entries of a config.json; those that it lacks have their defaults, others go into ``extra``.
@@ -213,21 +140,11 @@ class BertConfig(Configuration):
         kind = entries.get("model_type", "bert")
         if kind != "bert":
             raise ValueError(f"BertConfig: model_type must be 'bert'; got {kind!r}")
-        positions = entries.get("position_embedding_type", "absolute")
-        if positions not in ("absolute", None):
-            raise ValueError(f"BertConfig: position_embedding_type must be 'absolute'; got {positions!r}")
-        for name in ("pruned_heads", "quantization_config"):
-            if name in entries and entries[name] not in NEVER[name]:
-                raise ValueError(
-                    f"BertConfig: {name} must be unset because qkv has no other; got {shown(entries[name])}"
-                )
-        if entries.get("is_decoder") or entries.get("add_cross_attention"):
-            raise ValueError("BertConfig: is_decoder and add_cross_attention must be false; got true")
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "extra"]
-        given = {name: entries[name] for name in names if name in entries}
+        own = {*DEFAULTS, "initializer_range", "id2label", "num_labels"} - {"tie_word_embeddings"}
+        given = {name: value for name, value in entries.items() if name in own}
         if given.get("id2label") is not None:
             given.pop("num_labels", None)
-        return cls(**given, extra={k: v for k, v in entries.items() if k not in names})
+        return cls(**given, extra={name: value for name, value in entries.items() if name not in own})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of a config.json that Hugging Face's libraries read.
@@ -237,25 +154,5 @@ class BertConfig(Configuration):
         >>> qkv.models.BertConfig().to_dict()["model_type"]
         'bert'
         """
-        own = {
-            f.name: getattr(self, f.name)
-            for f in dataclasses.fields(self)
-            if f.name not in ("extra", "num_labels")
-        }
-        own["id2label"] = {str(k): v for k, v in (self.id2label or {}).items()}
-        return {**self.extra, **own, "label2id": self.label2id, "model_type": self.model_type}
-
-
-_OTHERS = {"architectures", "is_decoder", "label2id", "model_type", "tie_word_embeddings", *NEVER}
-BertConfig.known = frozenset({f.name for f in dataclasses.fields(BertConfig)} - {"extra"} | _OTHERS)
-
-
-def _check(name: str, value: object, kind: type) -> None:
-    numbers = (int,) if kind is int else (int, float)
-    if isinstance(value, bool) or not isinstance(value, numbers):
-        what = "an integer" if kind is int else "a number"
-        raise TypeError(f"BertConfig: {name} must be {what}; got {shown(value)}")
-    if isinstance(value, int) and abs(value) >= 2**62:
-        raise ValueError(
-            f"BertConfig: {name} must be below 2 ** 62; got a number of {len(str(value))} characters"
-        )
+        labels = {"id2label": {str(i): name for i, name in self.id2label.items()}, "label2id": self.label2id}
+        return {**super().to_dict(), **labels}

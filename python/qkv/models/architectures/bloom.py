@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .configuration import Configuration
-from .table import Architecture, Options, language_head, only_body, packed
+from .table import Architecture, Options, decoder_heads, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -26,6 +26,7 @@ def options(c: Configuration) -> dict[str, Options]:
 DEFAULTS = {
     "vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8, "layer_norm_epsilon": 1e-5,
     "hidden_dropout": 0.0, "attention_dropout": 0.0, "tie_word_embeddings": True,
+    "is_causal": True,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -34,7 +35,9 @@ ARCHITECTURE = Architecture(
     classes="Bloom",
     prefix="transformer",
     defaults=DEFAULTS,
-    allowed={"apply_residual_connection_post_layernorm": (False,)},
+    # Rows that see what follows would need distances with a sign.
+    allowed={"apply_residual_connection_post_layernorm": (False,), "is_causal": (True,)},
+    aliases={"n_embed": "hidden_size"},
     bodies=options,
     names={
         "embedding": "word_embeddings",
@@ -47,5 +50,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": "h.{}.mlp.dense_4h_to_h",
         "norm": "ln_f",
     },
-    heads={"ForCausalLM": language_head()},
+    heads={"ForCausalLM": language_head(), **decoder_heads("classifier", "transformer")},
 )

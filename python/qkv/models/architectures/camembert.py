@@ -4,4 +4,6 @@ from dataclasses import replace
 
 from .roberta import ARCHITECTURE as ROBERTA
 
-ARCHITECTURE = replace(ROBERTA, model_type="camembert", classes="Camembert")
+DEFAULTS = {**ROBERTA.defaults, "vocab_size": 30522}
+
+ARCHITECTURE = replace(ROBERTA, model_type="camembert", classes="Camembert", defaults=DEFAULTS)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from ... import _core
 from ..._words.errors import shown
+from .entries import NEVER, OTHER_NAMES
 
 ACTIVATIONS = {
     "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_python": "gelu",
+    "gelu_python_tanh": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
     "sigmoid": "sigmoid",
     "silu": "silu",
     "swish": "silu",
     "tanh": "tanh",
-}
-# What no architecture here computes otherwise, where a configuration has it.
-NEVER: dict[str, tuple[Any, ...]] = {
-    "add_cross_attention": (False, None),
-    "position_embedding_type": ("absolute", None),
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-}
-# What architectures call sizes that all have.
-OTHER_NAMES = {
-    "hidden_size": ("n_embd", "d_model", "dim"),
-    "num_hidden_layers": ("n_layer", "n_layers", "num_layers", "encoder_layers"),
-    "num_attention_heads": ("n_head", "n_heads", "num_heads", "encoder_attention_heads"),
-    "max_position_embeddings": ("n_positions",),
 }
 MOST_LABELS = 1_000_000
 LARGEST = 2**31  # of sizes
@@ -52,6 +43,10 @@ class Configuration:
         The entries that the architecture has.
     allowed : mapping
         Entries that must be one of a few values.
+    nulls : mapping
+        Entries that may be null although their default is none, and what that means.
+    aliases : mapping
+        Other names of entries, which hold where both are there.
 
     Raises
     ------
@@ -67,37 +62,40 @@ class Configuration:
     """
 
     known: Set[str]
-    num_labels: Any
-    _standard: Mapping[str, str] = {}
+    num_labels: int
+    id2label: dict[int, str]
 
     def __init__(
         self,
         entries: Mapping[str, Any],
         defaults: Mapping[str, Any],
         allowed: Mapping[str, tuple[Any, ...]],
+        nulls: Mapping[str, Any] | None = None,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
+        nulls, aliases = nulls or {}, dict(aliases or {})
         standard = {name: own for name, others in OTHER_NAMES.items() for own in others if own in defaults}
-        self._standard = standard
-        self.known = {*defaults, *allowed}  # and what is asked for besides
-        self._given = {standard.get(name, name): value for name, value in entries.items()}
-        self._checked = {
-            **defaults,
-            **{k: v for k, v in self._given.items() if v is not None or k in defaults},
+        self._standard: Mapping[str, str] = standard
+        self.known = {*defaults, *allowed, *aliases}  # and what is asked for besides
+        self._given = {
+            standard.get(name, name): value for name, value in entries.items() if name not in aliases
         }
+        self._given |= {own: entries[name] for name, own in aliases.items() if entries.get(name) is not None}
+        values = {name: value for name, value in self._given.items() if value is not None or name in defaults}
+        values |= {name: nulls[name] for name in nulls if name in values and values[name] is None}
+        self._values = {**defaults, **values}
         for name, default in defaults.items():
-            _check(name, self._values[name], default)
-        for name, values in {**NEVER, **allowed}.items():
-            if name in self._values and self._values[name] not in values:
-                named = " or ".join(str(v) for v in values if v is not None)
+            if not (name in nulls and self._given.get(name, 0) is None):
+                _check(name, self._values[name], default)
+        for name, those in {**NEVER, **allowed}.items():
+            if name in self._values and self._values[name] not in those:
+                named = " or ".join(str(v) for v in those if v not in (None, {}, [])) or "unset"
                 raise ValueError(
                     f"{name} must be {named} because qkv has no other for {entries.get('model_type')}; "
-                    f"got {str(self._values[name])[:100]}"
+                    f"got {shown(self._values[name])}"
                 )
-        self.num_labels = self._count_labels()
-
-    @property
-    def _values(self) -> dict[str, Any]:
-        return self._checked
+        self._check_ranges()
+        self._count_labels()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -108,7 +106,13 @@ class Configuration:
         return values[name]
 
     def __repr__(self) -> str:
-        return f"Configuration({', '.join(f'{k}={v!r}' for k, v in self._given.items())})"
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._given.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.to_dict() == other.to_dict()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), *sorted(self._given)))
 
     def get(self, name: str, otherwise: Any = None) -> Any:
         """Return an entry, or `otherwise` where there is none."""
@@ -135,28 +139,77 @@ class Configuration:
         found = "gelu_new" if gate and found == "gelu" else found  # files with gated-gelu mean this form
         return ACTIVATIONS[found], gate == "gated"
 
-    def _count_labels(self) -> int:
+    def _check_ranges(self) -> None:
+        """Check numbers by what their names say."""
+        values = self._values
+        for name, value in values.items():
+            if name not in self.known or isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            if name.endswith(("layer", "layers")) and value < 0:
+                raise ValueError(f"{name} must be at least 0; got {value}")
+            if name in _SIZES and value < 1:
+                raise ValueError(f"{name} must be at least 1; got {value}")
+            if name.endswith(("dropout", "dropout_prob", "pdrop", "dropout_rate")) and not 0 <= value <= 1:
+                raise ValueError(f"{name} must be from 0 to 1; got {value}")
+            if name.endswith(("_eps", "_epsilon", "initializer_range")):
+                if not 0 <= value < math.inf:
+                    raise ValueError(f"{name} must be a number from 0; got {value}")
+                _core.check_float32("config", name, value)
+        pad, words = values.get("pad_token_id"), values.get("vocab_size")
+        if "pad_token_id" in self.known and pad is not None and words is not None and not 0 <= pad < words:
+            raise ValueError(f"pad_token_id must be from 0 to vocab_size - 1 = {words - 1}; got {pad}")
+        width, heads, own = (
+            values.get(self._standard.get(name, name))
+            for name in ("hidden_size", "num_attention_heads", "head_dim")
+        )
+        if own is None and width % heads != 0:
+            raise ValueError(
+                f"hidden_size must be divisible by num_attention_heads; got hidden_size = {width}, "
+                f"num_attention_heads = {heads}"
+            )
+
+    def _count_labels(self) -> None:
         labels, count = self._given.get("id2label"), self._given.get("num_labels")
-        if isinstance(labels, Mapping) and labels:
-            if count is not None and count != len(labels):
-                raise ValueError(
-                    f"num_labels must be {len(labels)}, the length of id2label; got {shown(count)}"
-                )
-            return len(labels)
-        count = self._values.get("num_labels", 2) if count is None else count
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_LABELS:
-            raise ValueError(f"num_labels must be an integer from 1 to {MOST_LABELS}; got {shown(count)}")
-        self._given |= {"id2label": {str(i): f"LABEL_{i}" for i in range(count)}} if count != 2 else {}
+        if labels is None:
+            count = self._values.get("num_labels", 2) if count is None else count
+            if isinstance(count, bool) or not isinstance(count, int):
+                raise TypeError(f"num_labels must be an integer from 1 to {MOST_LABELS}; got {shown(count)}")
+            if not 1 <= count <= MOST_LABELS:
+                raise ValueError(f"num_labels must be from 1 to {MOST_LABELS}; got {shown(count)}")
+            labels = {i: f"LABEL_{i}" for i in range(count)}
+            self._given |= {} if count == 2 else {"id2label": {str(i): name for i, name in labels.items()}}
+        if not isinstance(labels, Mapping) or not labels:
+            raise TypeError(f"id2label must be a dict from numbers to names; got {shown(labels)}")
+        try:
+            found = {int(number): str(name) for number, name in labels.items()}
+        except (TypeError, ValueError):
+            raise ValueError(f"id2label must have numbers for keys; got {str([*labels][:5])[:100]}") from None
+        if sorted(found) != list(range(len(labels))):
+            raise ValueError(f"id2label must number its labels 0, 1, 2, ...; got {sorted(found)[:5]}")
         self._given.pop("num_labels", None)
-        return count
+        self._values["id2label"] = self.id2label = {i: found[i] for i in range(len(found))}
+        self._values["num_labels"] = self.num_labels = len(found)
+
+    @property
+    def label2id(self) -> dict[str, int]:
+        """The numbers of the classes by name."""
+        return {name: number for number, name in self.id2label.items()}
+
+
+_SIZES = (
+    "d_ff", "d_kv", "d_model", "decoder_attention_heads", "decoder_ffn_dim", "dim", "embedding_size",
+    "encoder_attention_heads", "encoder_ffn_dim", "head_dim", "hidden_dim", "hidden_size", "intermediate_size",
+    "max_position_embeddings", "n_embd", "n_head", "n_heads", "n_inner", "n_positions", "num_attention_heads",
+    "num_channels", "num_heads", "num_key_value_heads", "vocab_size",
+)  # fmt: skip
 
 
 def _check(name: str, value: object, default: object) -> None:
-    """Check the type of an entry by its default; numbers other than sizes may be unset, and tokens but the padding."""
+    """Check the type of an entry by its default."""
+    if value is None and default is None:
+        return
     if name.endswith("_token_id") and name != "pad_token_id":
         return  # generation looks at them
-    if value is None and (default is None or isinstance(default, float)):
-        return
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(default, bool):
         good, what = isinstance(value, bool), "true or false"
@@ -166,14 +219,16 @@ def _check(name: str, value: object, default: object) -> None:
         good, what = number, "a number"
     elif isinstance(default, str):
         good, what = isinstance(value, str), "a string"
+    elif name in _SIZES:
+        good, what = number and isinstance(value, int), "an integer"
     else:
         return
     if not good:
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
+    if number and name.endswith(("layer", "layers")) and value > MOST_LAYERS:  # type: ignore[operator]
+        raise ValueError(f"{name} must be at most {MOST_LAYERS}; got {value}")
     if number and isinstance(value, int) and not -LARGEST < value < LARGEST:
         raise ValueError(f"{name} must be below 2 ** 31; got a number of {len(str(value))} digits")
-    if name.endswith(("layer", "layers")) and isinstance(value, int) and value > MOST_LAYERS:
-        raise ValueError(f"{name} must be at most {MOST_LAYERS}; got {value}")
 
 
 def sizes(c: Configuration, activation: str = "hidden_act") -> dict[str, Any]:
@@ -230,12 +285,8 @@ def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:
     return list(found)
 
 
-def windows(c: Configuration, slides: Callable[[int], bool] | None = None) -> list[dict[str, Any]]:
-    """Return a window for each layer that has one: by ``layer_types``, or those from ``max_window_layers`` on."""
-    width, slide = c.get("sliding_window"), c.get("use_sliding_window", True)
-    width, first = width if slide else None, c.get("max_window_layers", 0)
-    kinds = layer_types(c, slides or (lambda i: i >= first))
-    return [
-        {"window": (width - 1, 0)} if kind == "sliding_attention" and width is not None else {}
-        for kind in kinds
-    ]
+def windows(c: Configuration, kinds: Sequence[str], used: bool = True) -> list[dict[str, Any]]:
+    """Return a window for each layer of a type that has one; where rows see what follows, it is on both sides."""
+    width = c.sliding_window if used else None
+    one = {} if width is None else {"window": (width - 1, 0) if c.is_causal else (width, width)}
+    return [one if kind == "sliding_attention" else {} for kind in kinds]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .bert import DEFAULTS, NAMES, block, body, labels, masked_words
+from ..._words.errors import shown
+from .bert import DEFAULTS, NAMES, NULLS, block, body, labels, masked_words
 from .configuration import Configuration
-from .table import Architecture, Options, projections
+from .table import Architecture, Options, answers, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -14,10 +15,14 @@ def options(c: Configuration) -> dict[str, Options]:
     made = body(c)
     if not c.position_biased_input:
         made["max_positions"] = 0
-    if c.get("embedding_size", c.hidden_size) != c.hidden_size:
-        raise ValueError(
-            f"embedding_size must be hidden_size = {c.hidden_size}; got {c.get('embedding_size')}"
-        )
+    width = c.hidden_size // c.num_attention_heads
+    for name, size in {
+        "embedding_size": c.hidden_size,
+        "pooler_hidden_size": c.hidden_size,
+        "attention_head_size": width,
+    }.items():
+        if c.get(name, size) != size:
+            raise ValueError(f"{name} must be {size} because qkv has no other here; got {shown(c.get(name))}")
     if c.relative_attention:
         if not c.share_att_key and kinds:
             raise ValueError("share_att_key must be True because qkv has no other for deberta-v2; got False")
@@ -51,6 +56,7 @@ ARCHITECTURE = Architecture(
     prefix="deberta",
     defaults=DEFAULTS | MORE,
     allowed={"conv_kernel_size": (0, None), "legacy": (True, None)},
+    nulls=NULLS,
     bodies=options,
     names={
         **NAMES,
@@ -68,5 +74,6 @@ ARCHITECTURE = Architecture(
         ),
         "ForSequenceClassification": labels("pooler.dense", entry="pooler_hidden_act", dropout="cls_dropout"),
         "ForTokenClassification": labels(),
+        "ForQuestionAnswering": answers(),
     },
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .bert import labels, masked_words
+from .bert import NULLS, labels, masked_words
 from .configuration import Configuration
-from .table import Architecture, Options, only_body, projections
+from .table import Architecture, Options, answers, only_body, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -23,11 +23,10 @@ def options(c: Configuration) -> dict[str, Options]:
     return only_body(c, [block] * c.n_layers, **places, **common)
 
 
-# sinusoidal_pos_embds says how positions began.
 DEFAULTS = {
-    "vocab_size": 30522, "max_position_embeddings": 512, "sinusoidal_pos_embds": False, "n_layers": 6,
+    "vocab_size": 30522, "max_position_embeddings": 512, "n_layers": 6,
     "n_heads": 12, "dim": 768, "hidden_dim": 3072, "dropout": 0.1, "attention_dropout": 0.1,
-    "activation": "gelu", "seq_classif_dropout": 0.2, "pad_token_id": 0, "tie_word_embeddings": True,
+    "activation": "gelu", "seq_classif_dropout": 0.2, "qa_dropout": 0.1, "pad_token_id": 0, "tie_word_embeddings": True,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -36,6 +35,7 @@ ARCHITECTURE = Architecture(
     classes="DistilBert",
     prefix="distilbert",
     defaults=DEFAULTS,
+    nulls=NULLS,
     bodies=options,
     names={
         "embedding": "embeddings.word_embeddings",
@@ -57,5 +57,6 @@ ARCHITECTURE = Architecture(
             "pre_classifier", activation="relu", dropout="seq_classif_dropout"
         ),
         "ForTokenClassification": labels(dropout="dropout"),
+        "ForQuestionAnswering": answers(dropout="qa_dropout"),
     },
 )

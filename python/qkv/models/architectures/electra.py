@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .bert import DEFAULTS, NAMES, body, labels, masked_words
+from .bert import ALLOWED, DEFAULTS, NAMES, NULLS, body, labels, masked_words
 from .configuration import Configuration
-from .table import Architecture, HeadTable, Options
+from .table import Architecture, HeadTable, Options, answers
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -25,7 +25,8 @@ ARCHITECTURE = Architecture(
         "intermediate_size": 1024,
         "embedding_size": 128,
     },
-    allowed={"is_decoder": (False,)},
+    allowed=ALLOWED,
+    nulls=NULLS,
     bodies=options,
     names={**NAMES, "embedding_projection": "embeddings_project"},
     heads={
@@ -44,5 +45,6 @@ ARCHITECTURE = Architecture(
         ),
         "ForSequenceClassification": labels("classifier.dense", "classifier.out_proj", activation="gelu"),
         "ForTokenClassification": labels(),
+        "ForQuestionAnswering": answers(),
     },
 )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from .configuration import Configuration, windows
-from .llama import DEFAULTS, NAMES, block, body
-from .table import Architecture, Options, Piece, language_head
+from .configuration import Configuration, layer_types, windows
+from .llama import DEFAULTS, NAMES, NULLS, block, body
+from .table import Architecture, Options, Piece, decoder_heads, language_head
 
 
 def options(c: Configuration) -> dict[str, Options]:
     """Return the body's; embeddings are multiplied by the root of their width."""
     common: dict[str, Any] = {
-        "activation": c.activation("hidden_activation"),
         "placement": "sandwich",
         "scale": c.query_pre_attn_scalar**-0.5,
-        "softcap": c.get("attn_logit_softcapping", 0.0),
+        "softcap": c.attn_logit_softcapping,
     }
-    layers = [block(c, **common, **window) for window in windows(c, lambda i: i % 2 == 0)]
+    kinds = layer_types(c, lambda i: i % 2 == 0)
+    layers = [block(c, "hidden_activation", **common, **window) for window in windows(c, kinds)]
     return body(c, layers, embedding_scale=c.hidden_size**0.5)
 
 
@@ -40,7 +40,6 @@ ARCHITECTURE = Architecture(
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
         "head_dim": 256,
-        "hidden_act": "gelu_pytorch_tanh",
         "hidden_activation": "gelu_pytorch_tanh",
         "max_position_embeddings": 8192,
         "tie_word_embeddings": True,
@@ -50,6 +49,12 @@ ARCHITECTURE = Architecture(
         "attn_logit_softcapping": 50.0,
     },
     allowed={"use_bidirectional_attention": (False, None)},
+    nulls={
+        **NULLS,
+        "sliding_window": None,
+        "final_logit_softcapping": 0.0,
+        "attn_logit_softcapping": 0.0,
+    },
     bodies=options,
     names={k: v for k, v in NAMES.items() if "norm" not in k}
     | {
@@ -59,5 +64,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.post_norm2.weight": norm("layers.{}.post_feedforward_layernorm"),
         "norm.weight": norm("norm"),
     },
-    heads={"ForCausalLM": language_head(softcap=lambda c: c.get("final_logit_softcapping", 0.0))},
+    heads={"ForCausalLM": language_head(softcap=lambda c: c.final_logit_softcapping), **decoder_heads()},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .configuration import Configuration
-from .table import Architecture, Options, Piece, language_head, only_body, packed
+from .table import Architecture, Options, Piece, decoder_heads, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -21,7 +21,7 @@ def options(c: Configuration) -> dict[str, Options]:
                 "placement": "pre",
                 "dropout": c.resid_pdrop,
                 "attention_dropout": c.attn_pdrop,
-                "is_causal": True,
+                "is_causal": c.is_causal,
                 "scale": scale / (i + 1) if c.scale_attn_by_inverse_layer_idx else scale,
             }
         )
@@ -29,12 +29,11 @@ def options(c: Configuration) -> dict[str, Options]:
     return only_body(c, layers, max_positions=c.n_positions, position_rule="mask", **common)
 
 
-# reorder_and_upcast_attn changes the order of rounding alone.
 DEFAULTS = {
     "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_inner": None,
     "activation_function": "gelu_new", "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
     "layer_norm_epsilon": 1e-5, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
-    "reorder_and_upcast_attn": False, "tie_word_embeddings": True,
+    "tie_word_embeddings": True, "is_causal": True,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -43,6 +42,7 @@ ARCHITECTURE = Architecture(
     classes="GPT2",
     prefix="transformer",
     defaults=DEFAULTS,
+    nulls={"is_causal": False},
     bodies=options,
     names={
         "embedding": "wte",
@@ -55,5 +55,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": Piece("h.{}.mlp.c_proj", transposed=True),
         "norm": "ln_f",
     },
-    heads={"LMHeadModel": language_head()},
+    heads={"LMHeadModel": language_head(), **decoder_heads("classifier", "transformer")},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .configuration import Configuration, rotary, sizes
-from .table import Architecture, Options, biases, language_head, only_body, packed
+from .table import Architecture, Options, biases, decoder_heads, language_head, only_body, packed
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -18,7 +18,7 @@ def options(c: Configuration) -> dict[str, Options]:
         "dropout": c.hidden_dropout,
         "attention_dropout": c.attention_dropout,
         **biases(c.attention_bias, True),
-        "is_causal": True,
+        "is_causal": c.is_causal,
         **turned,
     }
     common = {"final_norm": "layer", "norm_eps": c.layer_norm_eps, "dropout": c.hidden_dropout}
@@ -29,7 +29,7 @@ DEFAULTS = {
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64,
     "intermediate_size": 24576, "hidden_act": "gelu", "attention_dropout": 0.0, "hidden_dropout": 0.0,
     "max_position_embeddings": 2048, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
-    "attention_bias": True, "tie_word_embeddings": False,
+    "classifier_dropout": 0.1, "attention_bias": True, "tie_word_embeddings": False, "is_causal": True,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -39,6 +39,7 @@ ARCHITECTURE = Architecture(
     prefix="gpt_neox",
     defaults=DEFAULTS,
     allowed={"is_decoder": (False, True)},
+    nulls={"is_causal": False},
     bodies=options,
     names={
         "embedding": "embed_in",
@@ -50,5 +51,5 @@ ARCHITECTURE = Architecture(
         "layers.{}.linear2": "layers.{}.mlp.dense_4h_to_h",
         "norm": "final_layer_norm",
     },
-    heads={"ForCausalLM": language_head("embed_out")},
+    heads={"ForCausalLM": language_head("embed_out"), **decoder_heads("classifier", "gpt_neox")},
 )

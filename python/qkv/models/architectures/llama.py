@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from .configuration import Configuration, rotary, sizes
-from .table import Architecture, Options, biases, language_head, only_body, projections
+from .table import Architecture, Options, biases, decoder_heads, language_head, only_body, projections
 
 DEFAULTS: dict[str, Any] = {
     "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
     "num_attention_heads": 32, "num_key_value_heads": None, "head_dim": None, "hidden_act": "silu",
     "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "attention_bias": False,
-    "attention_dropout": 0.0, "mlp_bias": False, "tie_word_embeddings": False,
+    "attention_dropout": 0.0, "mlp_bias": False, "tie_word_embeddings": False, "is_causal": True,
 }  # fmt: skip
+NULLS = {"is_causal": False, "attention_dropout": 0.0}
 
 
-def block(c: Configuration, **changes: Any) -> Options:
+def block(c: Configuration, activation: str = "hidden_act", **changes: Any) -> Options:
     """Return the options of Llama's block."""
     return {
-        **sizes(c),
+        **sizes(c, activation),
         "num_kv_heads": c.num_key_value_heads or c.num_attention_heads,
         "head_dim": c.get("head_dim") or c.hidden_size // c.num_attention_heads,
         "gated": True,
@@ -26,7 +27,7 @@ def block(c: Configuration, **changes: Any) -> Options:
         "norm_eps": c.rms_norm_eps,
         **biases(c.get("attention_bias", False), c.get("mlp_bias", False)),
         "attention_dropout": c.attention_dropout,
-        "is_causal": True,
+        "is_causal": c.is_causal,
         **rotary(c),
         **changes,
     }
@@ -55,7 +56,8 @@ ARCHITECTURE = Architecture(
     classes="Llama",
     prefix="model",
     defaults=DEFAULTS,
+    nulls=NULLS,
     bodies=lambda c: body(c, [block(c)] * c.num_hidden_layers),
     names=NAMES,
-    heads={"ForCausalLM": language_head()},
+    heads={"ForCausalLM": language_head(), **decoder_heads(questions="transformer")},
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from .configuration import windows
 from .llama import ARCHITECTURE as LLAMA
 from .llama import DEFAULTS, block, body
+from .table import decoder_heads
 
 ARCHITECTURE = replace(
     LLAMA,
@@ -15,7 +16,11 @@ ARCHITECTURE = replace(
         "intermediate_size": 14336,
         "num_key_value_heads": 8,
         "max_position_embeddings": 131072,
-        "sliding_window": None,
+        "sliding_window": 4096,
     },
-    bodies=lambda c: body(c, [block(c, **window) for window in windows(c)]),
+    nulls={"is_causal": False, "sliding_window": None},
+    heads={**LLAMA.heads, **decoder_heads(questions="model")},
+    bodies=lambda c: body(
+        c, [block(c, **one) for one in windows(c, ["sliding_attention"] * c.num_hidden_layers)]
+    ),
 )

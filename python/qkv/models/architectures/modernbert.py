@@ -65,6 +65,7 @@ ARCHITECTURE = Architecture(
     prefix="model",
     defaults=DEFAULTS,
     allowed={"classifier_pooling": ("cls", "mean")},
+    nulls={"pad_token_id": None},
     bodies=options,
     names={
         "embedding": "embeddings.tok_embeddings",
@@ -87,5 +88,8 @@ ARCHITECTURE = Architecture(
             lambda c: classes(c, c.classifier_pooling.replace("cls", "first")), CLASSES
         ),
         "ForTokenClassification": HeadTable(classes, CLASSES),
+        "ForQuestionAnswering": HeadTable(
+            lambda c: head(c, 2, dropout=c.classifier_dropout), CLASSES, answers=True
+        ),
     },
 )

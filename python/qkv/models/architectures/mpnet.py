@@ -8,11 +8,13 @@ from .roberta import ARCHITECTURE as ROBERTA
 from .roberta import counted
 from .table import Architecture, Options, projections
 
+PADDING = 1  # with any pad_token_id
+
 
 def options(c: Configuration) -> dict[str, Options]:
     """Return the body's."""
     bias = {"num_buckets": c.relative_attention_num_buckets, "max_distance": 128, "bidirectional": True}
-    return {"body": {**counted(c), "relative_bias": bias}}
+    return {"body": {**counted(c, PADDING), "type_vocab_size": 0, "relative_bias": bias}}
 
 
 ARCHITECTURE = Architecture(
@@ -20,8 +22,8 @@ ARCHITECTURE = Architecture(
     kind="encoder",
     classes="MPNet",
     prefix="mpnet",
-    defaults={k: v for k, v in DEFAULTS.items() if k not in ("type_vocab_size", "is_decoder")}
-    | {"vocab_size": 30527, "pad_token_id": 1, "relative_attention_num_buckets": 32},
+    defaults={k: v for k, v in DEFAULTS.items() if k not in ("type_vocab_size", "pad_token_id")}
+    | {"vocab_size": 30527, "relative_attention_num_buckets": 32},
     bodies=options,
     names={
         **{k: v for k, v in NAMES.items() if k != "type_embedding"},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .bart import end_classes
 from .configuration import Configuration
-from .table import Architecture, Options, biases, language_head, projections
+from .table import Architecture, HeadTable, Options, answers, biases, language_head, projections
 
 
 def options(c: Configuration) -> dict[str, Options]:
@@ -27,7 +28,7 @@ def options(c: Configuration) -> dict[str, Options]:
         "num_buckets": c.relative_attention_num_buckets,
         "max_distance": c.relative_attention_max_distance,
     }
-    above = {**block, "is_causal": True, "memory": True}
+    above = {**block, "is_causal": c.is_causal, "memory": True}
     layers = {"encoder": [block] * c.num_layers, "decoder": [above] * (c.num_decoder_layers or c.num_layers)}
     return {
         side: {**body, "layers": own, "relative_bias": {**bias, "bidirectional": side == "encoder"}}
@@ -57,11 +58,22 @@ def scale(c: Configuration) -> float:
     return float(c.d_model**-0.5) if c.get("scale_decoder_outputs", c.tie_word_embeddings) else 1.0
 
 
+OTHER_HEADS = {
+    "ForSequenceClassification": end_classes("transformer"),
+    "ForTokenClassification": HeadTable(
+        lambda c: {"outputs": c.num_labels, "dropout": c.classifier_dropout},
+        {"head.output": "classifier"},
+        encoder_only=True,
+        prefix="transformer",
+    ),
+    "ForQuestionAnswering": answers(),
+}
 DEFAULTS = {
     "vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6,
     "num_decoder_layers": None, "num_heads": 8, "relative_attention_num_buckets": 32,
     "relative_attention_max_distance": 128, "dropout_rate": 0.1, "layer_norm_epsilon": 1e-6,
     "feed_forward_proj": "relu", "tie_word_embeddings": True,
+    "is_causal": True, "classifier_dropout": 0.0,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -70,8 +82,11 @@ ARCHITECTURE = Architecture(
     classes="T5",
     prefix="",
     defaults=DEFAULTS,
+    allowed={"is_decoder": (False, True)},  # each side knows which it is
+    nulls={"is_causal": False},
     bodies=options,
     names=names,
-    heads=dict.fromkeys(("ForConditionalGeneration", "WithLMHeadModel"), language_head(scale=scale)),
+    heads=dict.fromkeys(("ForConditionalGeneration", "WithLMHeadModel"), language_head(scale=scale))
+    | OTHER_HEADS,
     encoder_only="EncoderModel",
 )

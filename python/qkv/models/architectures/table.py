@@ -100,11 +100,33 @@ def only_body(c: Configuration, layers: list[Options], **options: Any) -> dict[s
 
 @dataclass(frozen=True)
 class HeadTable:
-    """What is on top of a body: the options of :class:`Head`, its names, and whether the body has its pooler."""
+    """What is on top of a body.
+
+    Parameters
+    ----------
+    options : callable
+        From a configuration to the options of :class:`Head`.
+    names : mapping
+        As those of the architecture.
+    pooler : bool
+        The body has its pooler.
+    words : bool
+        The scores are those of the next word.
+    answers : bool
+        The two columns are scores of where an answer begins and ends.
+    encoder_only : bool
+        There is no decoder below.
+    prefix : str, optional
+        Of the body's parameters in files with this head, where it is not the architecture's.
+    """
 
     options: Callable[[Configuration], Options]
     names: Names = field(default_factory=dict)
     pooler: bool = False
+    words: bool = False
+    answers: bool = False
+    encoder_only: bool = False
+    prefix: str | None = None
 
 
 def head_names(
@@ -133,7 +155,34 @@ def language_head(
             **{name: value(c) for name, value in options.items()},
         },
         {"head.output": theirs, **(names or {})},
+        words=True,
     )
+
+
+def answers(prefix: str | None = None, dropout: str | None = None) -> HeadTable:
+    """Return the scores of rows where an answer begins and ends."""
+    return HeadTable(
+        lambda c: {"outputs": 2, "dropout": c.get(dropout) if dropout else 0.0},
+        {"head.output": "qa_outputs"},
+        answers=True,
+        prefix=prefix,
+    )
+
+
+def decoder_heads(rows: str = "score", questions: str | None = None) -> dict[str, HeadTable]:
+    """Return what is on top of decoders but words: classes of the last id but padding, of each row, and answers."""
+
+    def row_options(c: Configuration) -> Options:
+        p = c.get("classifier_dropout", c.get("hidden_dropout", 0.1))
+        return {"outputs": c.num_labels, "dropout": p, "bias": c.get("token_classification_bias", True)}
+
+    return {
+        "ForSequenceClassification": HeadTable(
+            lambda c: {"outputs": c.num_labels, "bias": False, "pooling": "last"}, {"head.output": "score"}
+        ),
+        "ForTokenClassification": HeadTable(row_options, {"head.output": rows}),
+        **({} if questions is None else {"ForQuestionAnswering": answers(questions)}),
+    }
 
 
 @dataclass(frozen=True)
@@ -149,7 +198,7 @@ class Architecture:
         What Hugging Face's classes begin with.
     prefix : str
         Of the body's parameters in files of models with a head.
-    defaults, allowed : mapping
+    defaults, allowed, nulls, aliases : mapping
         As in :class:`Configuration`.
     bodies : callable
         From a configuration to the options of the C++ body, by its name in the model.
@@ -180,6 +229,8 @@ class Architecture:
     names: Names | Callable[[Configuration], Names]
     heads: Mapping[str, HeadTable]
     allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    nulls: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
     pooler: HeadTable | None = None
     buffers: Callable[[Configuration], dict[str, np.ndarray]] | None = None
     encoder_only: str | None = None
@@ -190,7 +241,7 @@ class Architecture:
         """Check the entries of a config.json."""
         if self.configure is not None:
             return self.configure(entries)
-        return Configuration(entries, self.defaults, self.allowed)
+        return Configuration(entries, self.defaults, self.allowed, self.nulls, self.aliases)
 
     def head_named(self, name: str | None) -> str | None:
         """Return the key of the head of a class of Hugging Face's, None for the bare body."""
@@ -203,6 +254,18 @@ class Architecture:
         raise ValueError(
             f"architectures must name one of {', '.join(self.classes + end for end in known)}; got {name[:100]}"
         )
+
+    def prefix_of(self, head: str | None) -> str:
+        """Return what is before the body's names in files of models with this head."""
+        own = self.heads[head].prefix if head in self.heads else None
+        return self.prefix if own is None else own
+
+    def made(self, config: Configuration, head: str | None) -> dict[str, Any]:
+        """Return the options of the bodies of a model with this head."""
+        bodies = self.bodies(config)
+        if head is not None and (head == self.encoder_only or self.heads[head].encoder_only):
+            bodies.pop("decoder")
+        return bodies
 
     def all_names(self, config: Configuration, head: str | None) -> Names:
         """Return the file's names of a model's parameters with this head; those of the head begin with ``head.``."""

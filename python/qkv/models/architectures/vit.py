@@ -10,6 +10,7 @@ def options(c: Configuration) -> dict[str, Options]:
     """Return the body's; its inputs are rows of patches."""
     block = {
         **sizes(c),
+        "head_dim": c.get("head_dim"),
         "norm_eps": c.layer_norm_eps,
         "qkv_bias": c.qkv_bias,
         "out_bias": True,
@@ -34,7 +35,7 @@ DEFAULTS = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
     "layer_norm_eps": 1e-12, "image_size": 224, "patch_size": 16, "num_channels": 3, "qkv_bias": True,
-    "pooler_act": "tanh",
+    "pooler_act": "tanh", "pooler_output_size": None,
 }  # fmt: skip
 
 ARCHITECTURE = Architecture(
@@ -66,7 +67,11 @@ ARCHITECTURE = Architecture(
         )
     },
     pooler=HeadTable(
-        lambda c: {"inner": c.hidden_size, "activation": c.activation("pooler_act"), "pooling": "first"},
+        lambda c: {
+            "inner": c.pooler_output_size or c.hidden_size,
+            "activation": c.activation("pooler_act"),
+            "pooling": "first",
+        },
         {"pooler.dense": "pooler.dense"},
     ),
 )

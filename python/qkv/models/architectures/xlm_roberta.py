@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from .camembert import DEFAULTS
 from .roberta import ARCHITECTURE as ROBERTA
 
-ARCHITECTURE = replace(ROBERTA, model_type="xlm-roberta", classes="XLMRoberta")
+ARCHITECTURE = replace(ROBERTA, model_type="xlm-roberta", classes="XLMRoberta", defaults=DEFAULTS)

@@ -220,6 +220,34 @@ class BertForTokenClassification(BertClassifier):
     key = "ForTokenClassification"
 
 
+class BertForQuestionAnswering(BertWithHead):
+    """BERT with scores of where the answer to a question begins and ends: a Linear layer on every position.
+
+    Called like :class:`BertModel`, it returns ``(start_logits, end_logits)``, ``(B, L)`` each.
+
+    Parameters
+    ----------
+    config : BertConfig
+    values : bool
+        As in :class:`BertModel`.
+
+    Examples
+    --------
+    >>> config = qkv.models.BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2)
+    >>> qkv.models.BertForQuestionAnswering(config).eval()([[2, 5, 4, 3]]).start_logits.shape
+    (1, 4)
+    """
+
+    key = "ForQuestionAnswering"
+
+    def _make_head(self, pooler: bool) -> None:
+        self.qa_outputs = Linear(self.config.hidden_size, 2)
+
+    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
+        logits = self.qa_outputs(hidden)
+        return "AnswersOutput", {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
 BERT: dict[str | None, type[PretrainedModel]] = {
     kind.key: kind
     for kind in (
@@ -228,5 +256,6 @@ BERT: dict[str | None, type[PretrainedModel]] = {
         BertForMaskedLM,
         BertForSequenceClassification,
         BertForTokenClassification,
+        BertForQuestionAnswering,
     )
 }

@@ -44,8 +44,9 @@ class Head(Module):
         Multiplies the features before the last matrix.
     softcap : float
         ``softcap * tanh(y / softcap)``; 0 is off.
-    pooling : {"", "first", "mean"}
-        Which rows: all, the first one, or the mean of those that count.
+    pooling : {"", "first", "mean", "last", "end"}
+        Which rows: all, the first one, the mean of those that count, that of the last id but padding, or of the last
+        end of the text.
     dropout : float
     """
 
@@ -80,11 +81,16 @@ class Head(Module):
             own.requires_grad = False
 
     def forward(self, x: Tensor, words: Embedding | None = None, keep: np.ndarray | None = None) -> Tensor:
-        """Return the scores of x (B, L, M); words is what it is tied to, keep (B, L) says which rows count."""
+        """Return the scores of x (B, L, M); words is what it is tied to.
+
+        keep (B, L) says which rows count for the mean, and (B,) which one is the last.
+        """
         if self.pooling == "first":
             x = x[:, 0]
         elif self.pooling == "mean":
             x = x.mean(axis=1) if keep is None else (x * keep[..., None]).sum(axis=1) / keep.sum(1)[:, None]
+        elif self.pooling and keep is not None:
+            x = x[np.arange(len(keep)), keep]
         if self.dense is not None:
             x = FUNCTIONS[self.activation](self.dense(x))
         if self.norm is not None:

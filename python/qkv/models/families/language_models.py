@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core import Embedding, Tensor
-from ..generation.steps import Generation, continued, decoded
+import numpy as np
+
+from ..._core import Embedding, Tensor, as_numpy
+from ..._words.errors import shown
+from ..generation.rules import numbers
+from ..generation.steps import Generation, continued, decoded, first_id
 from .outputs import output
 from .pretrained import PretrainedModel, split_states
 
@@ -49,6 +53,8 @@ class PretrainedCausalLM(Generation, PretrainedModel):
         last, states = split_states(hidden, True)
         if self.head is None:
             return output("ModelOutput", last_hidden_state=last, hidden_states=states)
+        if not self.writes:
+            return self._finished(last, states, last_rows(self, input_ids))
         logits = self._logits(last)
         return logits if states is None else output("LogitsOutput", logits=logits, hidden_states=states)
 
@@ -71,8 +77,6 @@ class PretrainedEncoderDecoder(Generation, PretrainedModel):
 
     def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
         shared = options.pop("shared", True)
-        if self.head_name is not None and self.head_name == self.architecture.encoder_only:
-            options.pop("decoder")
         super()._make_bodies(options, values)
         if shared and "decoder" in options:
             self.decoder.embedding = self.encoder.embedding
@@ -93,8 +97,10 @@ class PretrainedEncoderDecoder(Generation, PretrainedModel):
         memory, encoded = split_states(
             self.encoder(input_ids, attention_mask=attention_mask, valid_lens=valid_lens, **options), True
         )
-        if self.architecture.encoder_only == self.head_name and self.head_name is not None:
-            return output("ModelOutput", last_hidden_state=memory, hidden_states=encoded)
+        if not hasattr(self, "decoder"):
+            return self._finished(memory, encoded)
+        if decoder_input_ids is None and self.head is not None and not self.writes:
+            decoder_input_ids = self._shifted(input_ids)
         if decoder_input_ids is None:
             raise TypeError(
                 "PretrainedEncoderDecoder: decoder_input_ids must be given because the decoder reads them; got None"
@@ -117,8 +123,15 @@ class PretrainedEncoderDecoder(Generation, PretrainedModel):
         }
         if self.head is None:
             return output("ModelOutput", last_hidden_state=hidden, encoder_last_hidden_state=memory, **states)
+        if not self.writes:
+            return self._scored(self._logits(hidden, last_rows(self, input_ids)), **states)
         logits = self._logits(hidden)
         return logits if decoded is None else output("LogitsOutput", logits=logits, **states)
+
+    def _shifted(self, input_ids: Any) -> np.ndarray:
+        """Return what a decoder reads that reads the text again: ids after the first of all."""
+        ids = as_numpy(input_ids, type(self).__name__, "input_ids")
+        return np.concatenate([np.full((len(ids), 1), first_id(self), np.int64), ids[:, :-1]], axis=1)
 
     def _words(self) -> Embedding:
         words: Embedding = self.decoder.embedding
@@ -145,3 +158,31 @@ class PretrainedEncoderDecoder(Generation, PretrainedModel):
     def attention_weights(self) -> list[Tensor | None]:
         """Those of the decoder; of the encoder, where that is alone."""
         return list(getattr(self, "decoder", self.encoder).attention_weights)
+
+
+def last_rows(model: PretrainedModel, input_ids: Any) -> np.ndarray | None:
+    """Return the row of each text that a head on one row reads; None where it reads all.
+
+    As in Hugging Face's libraries the ids tell it, not the mask: the last one other than padding, or the last end.
+    """
+    head: Any = model.head
+    if head.pooling not in ("last", "end"):
+        return None
+    name = type(model).__name__
+    ids = as_numpy(input_ids, name, "input_ids")
+    entry = "pad_token_id" if head.pooling == "last" else "eos_token_id"
+    marks = numbers(model.config.get(entry))
+    if head.pooling == "last" and not marks and len(ids) == 1:
+        return np.array([ids.shape[1] - 1])
+    if len(marks) != 1:
+        raise ValueError(
+            f"{name}: {entry} of the configuration must be an id; got {shown(model.config.get(entry))}"
+        )
+    found = (ids == marks[0]) == (head.pooling == "end")
+    if head.pooling == "end" and not found.any(axis=1).all():
+        raise ValueError(
+            f"{name}: input_ids must hold eos_token_id = {marks[0]} in each row because its row has the classes; "
+            f"got none in row {int(found.any(axis=1).argmin())}"
+        )
+    rows: np.ndarray = (np.arange(ids.shape[1]) * found).argmax(axis=1)
+    return rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core import Embedding, Module, SkipInit, Tensor, TransformerBody
 from ..architectures.configuration import Configuration
-from ..architectures.table import Architecture, Names, architecture_of
+from ..architectures.table import Architecture, HeadTable, Names, architecture_of
 from ..files.folders import write_model
 from ..files.loading import Stored, joined
 from .heads import Head
@@ -52,7 +52,8 @@ class PretrainedModel(Module):
         self.config, self.head_name = config, head
         architecture = self.architecture
         self.given_generation: dict[str, Any] | None = None
-        self._make_bodies(architecture.bodies(config), values)
+        self.lacking: str | None = None  # the matrix of a head that the file does not have
+        self._make_bodies(architecture.made(config, head), values)
         with nullcontext() if values else SkipInit():
             self._make_head(pooler)
 
@@ -89,7 +90,7 @@ class PretrainedModel(Module):
 
     def _stored(self) -> Stored:
         shapes = {name: tuple(p.shape) for name, p in self.named_parameters()}
-        return Stored(self.architecture, self._names(), self.head_name is None, shapes)
+        return Stored(self.architecture, self._names(), self.head_name, shapes)
 
     @property
     def generation(self) -> dict[str, Any]:
@@ -131,11 +132,27 @@ class PretrainedModel(Module):
         pooled = None if self.pooler is None else self.pooler(hidden)
         if self.head is None:
             return output("ModelOutput", last_hidden_state=hidden, pooler_output=pooled, hidden_states=states)
-        logits = self._logits(hidden if pooled is None or not self._head_is_pooled() else pooled, keep)
-        return output("LogitsOutput", logits=logits, hidden_states=states)
+        table = self._head_table
+        logits = self._logits(
+            pooled if pooled is not None and table is not None and table.pooler else hidden, keep
+        )
+        return self._scored(logits, hidden_states=states)
 
-    def _head_is_pooled(self) -> bool:
-        return self.head_name is not None and self.architecture.heads[self.head_name].pooler
+    def _scored(self, logits: Tensor, **states: Any) -> Any:
+        """Return the named tuple of a head's scores."""
+        if self._head_table is None or not self._head_table.answers:
+            return output("LogitsOutput", logits=logits, **states)
+        starts, ends = logits[..., 0], logits[..., 1]
+        return output("AnswersOutput", start_logits=starts, end_logits=ends, **states)
+
+    @property
+    def _head_table(self) -> HeadTable | None:
+        return self.architecture.heads.get(self.head_name or "")
+
+    @property
+    def writes(self) -> bool:
+        """Whether the scores are those of the next word."""
+        return self._head_table is not None and self._head_table.words
 
     def _logits(self, hidden: Tensor, keep: Any = None) -> Tensor:
         head: Any = self.head

@@ -6,29 +6,13 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from ..._words.errors import closest, keyword_hint
-from ..architectures.configuration import NEVER, OTHER_NAMES, Configuration
+from ..architectures.configuration import Configuration
+from ..architectures.entries import NEVER, OTHER_NAMES, SAME
 from ..architectures.table import Architecture
 from ..generation.settings import ENTRIES as GENERATION
 
 # That every architecture has.
 COMMON = {"architectures", "id2label", "label2id", "model_type", "num_labels", *NEVER}
-# Entries of transformers' configurations that change nothing, in names close to others.
-UNUSED = frozenset(
-    [
-        "bos_token_id",
-        "cls_token_id",
-        "decoder_layerdrop",
-        "encoder_layerdrop",
-        "eos_token_id",
-        "is_decoder",
-        "is_encoder_decoder",
-        "pad_token_id",
-        "pooler_hidden_size",
-        "pooler_output_size",
-        "qa_dropout",
-        "sep_token_id",
-    ]
-)
 
 
 def known_entries(table: Architecture, config: Configuration, head: str | None) -> Set[str]:
@@ -54,5 +38,22 @@ def check_spelling(entries: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse an entry that is most likely another one, misspelled; a config.json may hold any others."""
     names = set(known)
     for name in entries:
-        if name not in names | UNUSED and (meant := closest(name, names)) is not None:
+        if name not in names | {*SAME} and (meant := closest(name, names)) is not None:
             raise TypeError(f"got an unexpected entry {name}; did you mean {meant}?")
+
+
+def table_of_entries(table: Architecture) -> dict[str, str]:
+    """Return what becomes of each entry of a type's config.json: "computed", "refused", or why it changes nothing.
+
+    Refused are those that have one value; any others are computed.
+    """
+    config = table.configuration({"model_type": table.model_type})
+    computed: set[str] = set()
+    for head in (None, *table.heads):
+        computed |= known_entries(table, config, head)
+    one = {name for name, values in {**NEVER, **table.allowed}.items() if len({*map(bool, values)}) == 1}
+    return {
+        **SAME,
+        **dict.fromkeys(computed, "computed"),
+        **dict.fromkeys(one, "refused"),
+    }

@@ -27,16 +27,17 @@ class Stored:
         self,
         architecture: Architecture,
         names: Names | None,
-        bare: bool,
+        head: str | None,
         shapes: Mapping[str, tuple[int, ...]],
     ) -> None:
-        self.architecture, self.bare, self.shapes = architecture, bare, dict(shapes)
+        self.architecture, self.bare, self.shapes = architecture, head is None, dict(shapes)
+        self.prefix = "" if head is None else architecture.prefix_of(head)
         self.places: dict[str, list[tuple[str, Piece]]] = {}  # of the file's name: the model's, in order
         self.layers: set[str] = set()  # what is before the numbers of layers
         self.head: set[str] = set()  # the file's names of all but the body's
         for own in shapes:
             if names is None:
-                front = "" if bare else architecture.prefix + "."
+                front = f"{self.prefix}." if self.prefix else ""
                 theirs = own.removeprefix(front)
                 piece, above = Piece(re.sub(r"\.\d+\.", ".{}.", theirs, count=1)), not own.startswith(front)
             else:
@@ -194,7 +195,7 @@ def joined(
     stored: Stored, config: Configuration, parameters: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Return the arrays of a file by their names there."""
-    heads, prefix = config.num_attention_heads, "" if stored.bare else stored.architecture.prefix
+    heads, prefix = config.num_attention_heads, stored.prefix
     arrays = {
         stored.full(theirs, prefix): parts[0][1].join([parameters[own] for own, _ in parts], heads)
         for theirs, parts in stored.places.items()
@@ -255,9 +256,7 @@ def load_model(
     try:
         table, head = chosen(entries)
         config = table.configuration(entries)
-        bodies = table.bodies(config)
-        if head is not None and head == table.encoder_only:
-            bodies.pop("decoder")
+        bodies = table.made(config, head)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
     check_changes(operation, changes, known_entries(table, config, head))
@@ -271,8 +270,9 @@ def load_model(
     untied = top is not None and has_own_scores(top, config, names, weights, prefix)
     if untied and "tie_word_embeddings" not in changes:
         config = table.configuration({**entries, "tie_word_embeddings": False})
+    lacking = None
     if new_head is None and top is not None and not has_head(top, config, weights):
-        head = None
+        lacking, head = f"{top.names['head.output']}.weight", None
     pooler = table.pooler is None or has_head(table.pooler, config, weights, prefix)
     make = class_of(table, head)._made
     try:
@@ -287,7 +287,7 @@ def load_model(
         model.load_state_dict(part, strict=False)
     if generation is not None:
         generation = {**generation, **{name: value for name, value in changes.items() if name in ENTRIES}}
-    model.given_generation = generation
+    model.given_generation, model.lacking = generation, lacking
     return model.eval()
 
 

@@ -147,10 +147,14 @@ class Generation:
         True
         """
         model: Any = self
-        if model.head is None:
+        if not model.writes:
             raise TypeError(
                 f"generate: model must have a head because its scores choose words; got {model!r}, "
-                "whose entry architectures names none"
+                + (
+                    f"whose file has no {model.lacking}"
+                    if model.lacking
+                    else "whose entry architectures names none"
+                )
             )
         if attention_mask is None and _are_ragged(input_ids):
             input_ids, lens = pad(input_ids)
@@ -306,20 +310,17 @@ def continued(model: Any, ids: np.ndarray, mask: np.ndarray | None, more: int, e
 
     def scores(tokens: np.ndarray) -> np.ndarray:
         nonlocal kept
-        before = len(cache)
-        if kept is not None and kept.shape[1] == before:
+        new = tokens[:, None] if len(cache) else ids
+        if kept is not None and len(cache):
             kept = np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)
-        seen = None if kept is None else kept[:, : before + 1]
-        hidden = model.body(tokens[:, None], attention_mask=seen, cache=cache)
-        return np.asarray(model._logits(hidden)[:, 0], np.float64)
+        hidden = model.body(new, attention_mask=kept, cache=cache)
+        return np.asarray(model._logits(hidden[:, -1:])[:, 0], np.float64)
 
     def reorder(indices: np.ndarray) -> None:
         nonlocal kept
         cache.reorder(indices)
         kept = None if kept is None else kept[indices]
 
-    if ids.shape[1] > 1:
-        model.body(ids[:, :-1], attention_mask=None if kept is None else kept[:, :-1], cache=cache)
     skipped = None if mask is None else mask.argmax(axis=1)
     rules = model._rules(ids, more, ends, skipped=skipped)
     return Steps(ids, scores, reorder, rules)
