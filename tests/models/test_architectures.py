@@ -47,15 +47,33 @@ HEADS = {
     "qwen2": ["Qwen2Model", "Qwen2ForCausalLM"],
     "qwen3": ["Qwen3Model", "Qwen3ForCausalLM"],
     "gemma2": ["Gemma2Model", "Gemma2ForCausalLM"],
+    "gemma": ["GemmaModel", "GemmaForCausalLM"],
+    "phi3": ["Phi3Model", "Phi3ForCausalLM"],
+    "smollm3": ["SmolLM3Model", "SmolLM3ForCausalLM"],
+    "mt5": ["MT5Model", "MT5ForConditionalGeneration", "MT5EncoderModel"],
+    "deit": ["DeiTModel", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher"],
     "bloom": ["BloomModel", "BloomForCausalLM"],
     "t5": ["T5Model", "T5ForConditionalGeneration", "T5EncoderModel"],
     "bart": ["BartModel", "BartForConditionalGeneration"],
     "marian": ["MarianModel", "MarianMTModel"],
     "vit": ["ViTModel", "ViTForImageClassification"],
 }  # fmt: skip
-CAUSAL = ["gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma2", "bloom"]
+CAUSAL = [
+    "gpt2",
+    "gpt_neox",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma2",
+    "bloom",
+    "gemma",
+    "phi3",
+    "smollm3",
+]
 UNTIED = ["distilbert", "electra", "modernbert"]  # encoders that may score words otherwise
-BOTH_SIDES = ["t5", "bart", "marian"]
+BOTH_SIDES = ["t5", "mt5", "bart", "marian"]
+IMAGES = ["vit", "deit"]
 CLASSES = [(kind, variant, name) for kind, variant in CASES for name in HEADS[kind]]
 # What is compared in float64, too; all others when slow tests run.
 DOUBLE = [("bert", "plain"), ("mpnet", "plain"), ("gpt2", "plain"), ("llama", "plain"), ("bart", "plain")]
@@ -69,20 +87,20 @@ LEFT = RIGHT[:, ::-1]
 
 
 def inputs_of(kind, name, mask):
-    if kind == "vit":
+    if kind in IMAGES:
         return [PIXELS], {}
     ids = IDS if mask is None else np.where(mask, IDS, 1)
     options = {} if mask is None else {"attention_mask": mask.astype(np.int64)}
-    if kind in BOTH_SIDES and name != "T5EncoderModel":
+    if kind in BOTH_SIDES and not name.endswith("T5EncoderModel"):
         return [ids, TARGETS], options
     return [ids], options
 
 
 def theirs_of(model, kind, arguments, options):
-    names = ["pixel_values"] if kind == "vit" else ["input_ids", "decoder_input_ids"]
+    names = ["pixel_values"] if kind in IMAGES else ["input_ids", "decoder_input_ids"]
     given = {name: torch.tensor(a) for name, a in zip(names, arguments, strict=False)}
     given |= {key: torch.tensor(np.ascontiguousarray(value)) for key, value in options.items()}
-    if kind == "vit":
+    if kind in IMAGES:
         given["pixel_values"] = given["pixel_values"].to(model.dtype)
     elif "attention_mask" in given and kind == "gpt2":  # whose positions count padding unless they are told
         given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp(min=0)
@@ -104,7 +122,7 @@ def compare(kind, name, model, loaded, mask, bound=BOUND):
             a, b = a[kept], b[kept]
         found[label] = largest_difference(a, b)
 
-    whole = None if kind == "vit" or kind in BOTH_SIDES else keep
+    whole = None if kind in IMAGES or kind in BOTH_SIDES else keep
     if "logits" in result._fields:
         per_row = result.logits.ndim == 3 and kind not in BOTH_SIDES
         logits = (
@@ -113,11 +131,11 @@ def compare(kind, name, model, loaded, mask, bound=BOUND):
         check("logits", result.logits, logits, whole if per_row else None)
     else:
         check("last_hidden_state", result.last_hidden_state, theirs.last_hidden_state,
-              keep if name == "T5EncoderModel" else whole)  # fmt: skip
+              keep if name.endswith("T5EncoderModel") else whole)  # fmt: skip
         if getattr(theirs, "pooler_output", None) is not None:
             check("pooler_output", result.pooler_output, theirs.pooler_output)
     sides = [("", keep if whole is not None else None)]
-    if kind in BOTH_SIDES and name != "T5EncoderModel":
+    if kind in BOTH_SIDES and not name.endswith("T5EncoderModel"):
         sides = [("encoder_", keep), ("decoder_", None)]
     for side, kept in sides:
         states = getattr(theirs, side + "hidden_states")
@@ -130,7 +148,7 @@ def compare(kind, name, model, loaded, mask, bound=BOUND):
         assert len(mine) == len(weights)
         for i, (a, b) in enumerate(zip(mine, weights, strict=True)):
             check(f"{side}attention_weights {i}", np.moveaxis(np.asarray(a), 1, 3), b.moveaxis(1, 3), kept)
-    if kind in BOTH_SIDES and name != "T5EncoderModel":
+    if kind in BOTH_SIDES and not name.endswith("T5EncoderModel"):
         for i, (a, b) in enumerate(zip(loaded.cross_attention_weights, theirs.cross_attentions, strict=True)):
             check(f"cross_attention_weights {i}", a, b)
     wrong = {label: d for label, d in found.items() if not d <= bound}
@@ -140,12 +158,12 @@ def compare(kind, name, model, loaded, mask, bound=BOUND):
 
 @pytest.mark.parametrize(("kind", "variant", "name"), CLASSES)
 def test_outputs_equal_hugging_face(tmp_path, kind, variant, name):
-    if name == "T5EncoderModel" and variant != "plain":
+    if name.endswith("T5EncoderModel") and variant != "plain":
         pytest.skip("one variant shows it")
     model = hugging_face(kind, variant, name, tmp_path)
     loaded = models.from_pretrained(tmp_path)
     assert not loaded.training
-    masks = [None] if kind == "vit" else [None, RIGHT, LEFT] if kind in CAUSAL else [None, RIGHT]
+    masks = [None] if kind in IMAGES else [None, RIGHT, LEFT] if kind in CAUSAL else [None, RIGHT]
     for mask in masks:
         compare(kind, name, model, loaded, mask)
 
@@ -183,7 +201,7 @@ def test_outputs_in_float64(tmp_path, monkeypatch, kind, variant):
     }
     exact.load_state_dict(state)
     loaded = models.from_pretrained(tmp_path).to("float64")
-    compare(kind, name, exact, loaded, None if kind == "vit" else RIGHT, bound=1e-9)
+    compare(kind, name, exact, loaded, None if kind in IMAGES else RIGHT, bound=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "variant", "name"), CLASSES)
@@ -239,3 +257,36 @@ def test_images_have_sizes(name):
     }
     with pytest.raises(ValueError, match=f"from_config: {name} must be at least 1; got 0"):
         models.from_config({**entries, name: 0})
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_positions_between_those_of_images_of_another_size(tmp_path, kind):
+    model = hugging_face(kind, "plain", HEADS[kind][1], tmp_path)
+    loaded = models.from_pretrained(tmp_path)
+    for height, width in ((12, 12), (20, 12), (9, 31), (4, 4)):
+        pixels = rng.standard_normal((2, 2, height, width)).astype(np.float32)
+        with torch.no_grad():
+            expected = model(torch.tensor(pixels), interpolate_pos_encoding=True).logits.numpy()
+        found = loaded(pixels, interpolate_pos_encoding=True).logits
+        assert largest_difference(found, expected) < 1e-5
+    with pytest.raises(
+        ValueError, match=r"pixel_values must be \(B, 2, 12, 12\) as config says; got .*\(2, 2, 4, 4\)"
+    ):
+        loaded(pixels)
+    with pytest.raises(ValueError, match=r"pixel_values must be \(B, 2, 12, 12\)"):
+        loaded(pixels[:, :, :3], interpolate_pos_encoding=True)
+
+
+def test_images_that_are_not_square():
+    config = transformers.ViTConfig(**TINY["vit"][0] | {"image_size": [8, 20], "patch_size": [4, 5]})
+    model = transformers.ViTModel(config).eval()
+    loaded = models.from_config(config.to_dict() | {"architectures": ["ViTModel"]}).eval()
+    assert loaded(np.zeros((2, 2, 8, 20))).last_hidden_state.shape == (2, 9, 24)
+    assert loaded.positions.shape == tuple(model.embeddings.position_embeddings.shape)
+    for value, text in (
+        ([8, 0], "at least 1; got"),
+        ([8], "an integer or two; got"),
+        ("8", "an integer or two"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=f"from_config: image_size must be {text}"):
+            models.from_config({"model_type": "vit", **TINY["vit"][0], "image_size": value})

@@ -147,7 +147,7 @@ def test_rows_see_what_follows_where_is_causal_is_false(kind, value, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(entries | {"is_causal": value}))
     if kind == "bloom" and not value:
         with pytest.raises(
-            ValueError, match="is_causal must be (True because qkv has no other|true or false)"
+            ValueError, match=r"is_causal must be (True because qkv has no other|true or false)"
         ):
             models.from_pretrained(tmp_path)
         return

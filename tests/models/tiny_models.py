@@ -145,6 +145,33 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
             },
         },
     ),
+    "gemma": (
+        DECODER,
+        {"plain": {"head_dim": 10}, "old": {"head_dim": 6, "hidden_act": "gelu", "attention_bias": True}},
+    ),
+    "phi3": (
+        DECODER,
+        {
+            "plain": {},
+            "part": {
+                "sliding_window": 5,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.67},
+            },
+        },
+    ),
+    "smollm3": (
+        DECODER,
+        {
+            "plain": {"no_rope_layer_interval": 2},
+            "windows": {
+                "no_rope_layers": [1, 0, 0],
+                "use_sliding_window": True,
+                "sliding_window": 5,
+                "mlp_bias": True,
+                "tie_word_embeddings": False,
+            },
+        },
+    ),
     "bloom": (BLOOM, {"plain": {}, "four_heads": {"n_head": 4}}),
     "t5": (
         T5,
@@ -154,6 +181,7 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
             "gated_silu": {"feed_forward_proj": "gated-silu", "relative_attention_num_buckets": 12},
         },
     ),
+    "mt5": (T5, {"plain": {}}),
     "bart": (
         SIDES,
         {
@@ -169,6 +197,7 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
                           "decoder_start_token_id": 50},
         },
     ),
+    "deit": (VIT, {"plain": {}, "wide": {"image_size": [12, 12], "patch_size": [4, 2], "pooler_output_size": 17}}),
     "vit": (VIT, {"plain": {}, "no_bias": {"qkv_bias": False, "hidden_act": "gelu_new"}}),
 }  # fmt: skip
 CASES = [(kind, variant) for kind, (_, variants) in TINY.items() for variant in variants]

@@ -210,6 +210,8 @@ def _check(name: str, value: object, default: object) -> None:
         return
     if name.endswith("_token_id") and name != "pad_token_id":
         return  # generation looks at them
+    if name in ("image_size", "patch_size"):
+        return  # one number or two, which images look at
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if isinstance(default, bool):
         good, what = isinstance(value, bool), "true or false"

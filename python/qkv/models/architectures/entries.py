@@ -42,6 +42,7 @@ SAME: dict[str, str] = {
     "decoder_start_token_id": _TOKENS,
     "deterministic_flash_attn": _ROUNDING,
     "dtype": "is that of the file; numbers become float32",
+    "embd_pdrop": "is read by GPT-2 alone",
     "encoder_layerdrop": "leaves out layers in a training that is not here",
     "encoder_stride": _ABSENT,
     "eos_token_id": _TOKENS,

@@ -16,10 +16,10 @@ DEFAULTS: dict[str, Any] = {
 NULLS = {"is_causal": False, "attention_dropout": 0.0}
 
 
-def block(c: Configuration, activation: str = "hidden_act", **changes: Any) -> Options:
+def block(c: Configuration, entry: str = "hidden_act", **changes: Any) -> Options:
     """Return the options of Llama's block."""
     return {
-        **sizes(c, activation),
+        **sizes(c, entry),
         "num_kv_heads": c.num_key_value_heads or c.num_attention_heads,
         "head_dim": c.get("head_dim") or c.hidden_size // c.num_attention_heads,
         "gated": True,

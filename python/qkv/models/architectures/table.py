@@ -15,7 +15,7 @@ from .configuration import Configuration
 
 _TYPES = """
 bert roberta xlm-roberta camembert distilbert electra mpnet modernbert deberta-v2 gpt2 gpt_neox llama mistral qwen2
-qwen3 gemma2 bloom t5 bart marian vit
+qwen3 gemma gemma2 phi3 smollm3 bloom t5 mt5 bart marian vit deit
 """
 MODEL_TYPES = tuple(_TYPES.split())
 Options = dict[str, Any]
@@ -31,6 +31,8 @@ class Piece:
         The file's name; ``{}`` is the number of the layer.
     number, count : int
         Which of so many equal parts of the rows.
+    parts : tuple of int
+        Rows of each part, where they are not equal.
     by_heads : bool
         The rows are ``(heads, count, head_dim)`` and not ``(count, heads, head_dim)``.
     transposed : bool
@@ -46,6 +48,7 @@ class Piece:
     name: str
     number: int = 0
     count: int = 1
+    parts: tuple[int, ...] = ()
     by_heads: bool = False
     transposed: bool = False
     added: float = 0.0
@@ -54,13 +57,16 @@ class Piece:
 
     def held(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the file's shape of a parameter of this shape."""
-        whole = (self.count * shape[0], *shape[1:])
+        whole = (sum(self.parts) or self.count * shape[0], *shape[1:])
         return whole[::-1] if self.transposed else (1, *whole) if self.row else whole
 
     def take(self, array: np.ndarray, shape: tuple[int, ...], heads: int) -> np.ndarray:
         """Return the body's parameter of what the file holds."""
         array = array.T if self.transposed else array
-        if self.count > 1:
+        if self.parts:
+            begin = sum(self.parts[: self.number])
+            array = array[begin : begin + self.parts[self.number]]
+        elif self.count > 1:
             split = (heads, self.count, -1) if self.by_heads else (1, self.count, -1)
             array = array.reshape(*split, *array.shape[1:])[:, self.number]
         array = array.reshape(shape)
@@ -68,6 +74,8 @@ class Piece:
 
     def join(self, arrays: Sequence[np.ndarray], heads: int) -> np.ndarray:
         """Return what the file holds of all the parts, in order."""
+        if self.parts:
+            return np.concatenate(arrays)
         groups = heads if self.by_heads else 1
         parts = [a.reshape(groups, -1, *a.shape[1:]) for a in arrays[: self.count]]
         whole = np.concatenate(parts, axis=1).reshape(-1, *arrays[0].shape[1:]) - self.added

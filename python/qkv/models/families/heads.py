@@ -44,9 +44,9 @@ class Head(Module):
         Multiplies the features before the last matrix.
     softcap : float
         ``softcap * tanh(y / softcap)``; 0 is off.
-    pooling : {"", "first", "mean", "last", "end"}
+    pooling : {"", "first", "two", "mean", "last", "end"}
         Which rows: all, the first one, the mean of those that count, that of the last id but padding, or of the last
-        end of the text.
+        end of the text. With two the scores are the mean of those of the first and, by a matrix of its own, the second.
     dropout : float
     """
 
@@ -75,6 +75,7 @@ class Head(Module):
         self.norm = None if norm_eps is None else LayerNorm(inner or width, norm_eps, bias=norm_bias)
         self.dropout = Dropout(dropout)
         self.output = Linear(inner or width, outputs, bias=bias) if outputs and not tied else None
+        self.second = Linear(width, outputs, bias=bias) if pooling == "two" else None
         self.bias = Parameter(np.zeros(outputs, np.float32)) if tied and bias else None
         if fixed_bias:
             own: Any = self.bias if self.output is None else self.output.bias
@@ -85,6 +86,8 @@ class Head(Module):
 
         keep (B, L) says which rows count for the mean, and (B,) which one is the last.
         """
+        if self.second is not None and self.output is not None:
+            return (self.output(x[:, 0]) + self.second(x[:, 1])) / 2
         if self.pooling == "first":
             x = x[:, 0]
         elif self.pooling == "mean":
