@@ -68,6 +68,12 @@ def safetensors() -> Any:
 class Weights:
     """The tensors of model.safetensors, or of the files that model.safetensors.index.json names, read one by one."""
 
+    told = "config.json"  # where the configuration is
+
+    def shown(self, name: str) -> str:
+        """Return the file's own name of a tensor."""
+        return name
+
     def __init__(self, folder: Path) -> None:
         self._library = safetensors()
         single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
@@ -146,10 +152,12 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def check_shape(path: Path, name: str, held: tuple[int, ...], expected: tuple[Any, ...]) -> None:
+def check_shape(weights: Any, name: str, expected: tuple[Any, ...]) -> None:
     """Compare the shape of a tensor in a file with the configuration."""
-    if held != expected:
-        raise ValueError(f"{path}: {name} must be {expected} as config.json says; got {held}")
+    if (held := weights.shapes[name]) != expected:
+        raise ValueError(
+            f"{weights.path}: {weights.shown(name)} must be {expected} as {weights.told} says; got {held}"
+        )
 
 
 def json_writer(value: Any) -> Writer:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+LOW, HIGH = (
+    1.0,
+    4.0,
+)  # of Llama 3: how many waves its first texts hold, of those that turn slower, and that do not
 
 
 def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | None) -> dict[str, Any] | None:
@@ -65,16 +68,37 @@ def rope_scaling(path: Path, fact: Callable[[str], Any], factors: np.ndarray | N
     return {name: value for name, value in rule.items() if value is not None}
 
 
-def llama3(path: Path, fact: Callable[[str], Any], factors: np.ndarray) -> dict[str, Any]:
-    """Return Llama 3's rule, if these are its factors for the positions that it was trained with."""
-    base = fact("rope.freq_base") or 10000.0
-    lengths = 2 * np.pi * base ** (np.arange(len(factors)) / len(factors))  # of the waves
+def llama3(path: Path, fact: Callable[[str], Any], factors: np.ndarray) -> dict[str, Any] | None:
+    """Return Llama 3's rule with these factors: for the longest one, or for a line through those between."""
+    lengths = (
+        2 * np.pi * (fact("rope.freq_base") or 10000.0) ** (np.arange(len(factors)) / len(factors))
+    )  # of waves
+    turned = factors > 1 + 1e-6
+    if not turned.any():
+        return None
+    shares, found = 1 / factors, []
     factor = float(factors.max())
-    low, high = LLAMA3["low_freq_factor"], LLAMA3["high_freq_factor"]
-    smooth = np.clip((LLAMA3["original_max_position_embeddings"] / lengths - low) / (high - low), 0, 1)
-    if not np.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=1e-4):
-        raise ValueError(
-            f"{path}: rope_freqs.weight must hold Llama 3's factors for 8192 positions because qkv reads no others; "
-            f"got {len(factors)} from {factors.min():.4g} to {factor:.4g}"
-        )
-    return {"rope_type": "llama3", "factor": factor, **LLAMA3}
+    between = turned & (factors < factor * (1 - 1e-6))
+    if between.any():  # the share is 1 / factor + smooth * (1 - 1 / factor)
+        smooth = (shares[between] - 1 / factor) / (1 - 1 / factor)
+        found.append((factor, float(np.median((smooth * (HIGH - LOW) + LOW) * lengths[between]))))
+    else:
+        found.append((factor, float(lengths[turned].min() * LOW)))
+    if turned.sum() > 1:
+        slope, start = np.polyfit(1 / lengths[turned], shares[turned], 1)
+        rest = (start * (HIGH - LOW) + LOW) / HIGH
+        found += [(float(1 / rest), float(slope * (HIGH - LOW) / (1 - rest)))] if 0 < rest < 1 else []
+    for factor, longest in [(f, float(round(n))) for f, n in found] + found:
+        smooth = np.clip((longest / lengths - LOW) / (HIGH - LOW), 0, 1)
+        if longest > 0 and np.allclose(factors, 1 / ((1 - smooth) / factor + smooth), rtol=1e-4):
+            whole = int(longest) if longest == int(longest) else longest
+            rule = {
+                "low_freq_factor": LOW,
+                "high_freq_factor": HIGH,
+                "original_max_position_embeddings": whole,
+            }
+            return {"rope_type": "llama3", "factor": factor, **rule}
+    raise ValueError(
+        f"{path}: rope_freqs.weight must hold Llama 3's factors because qkv reads no others; "
+        f"got {len(factors)} from {factors.min():.4g} to {factors.max():.4g}"
+    )

@@ -70,8 +70,8 @@ def body_prefix(architecture: Architecture, names: Names, weights: Weights) -> s
         if name == wanted or name.endswith("." + wanted):
             return name[: -len(wanted)].rstrip(".")
     raise ValueError(
-        f"{weights.path}: must hold the tensors of {architecture.model_type}; missing: {wanted}, "
-        f"among {len(weights.shapes)} such as {', '.join(sorted(weights.shapes)[:2])}"
+        f"{weights.path}: must hold the tensors of {architecture.model_type}; missing: {weights.shown(wanted)}, "
+        f"among {len(weights.shapes)} such as {', '.join(map(weights.shown, sorted(weights.shapes)[:2]))}"
     )
 
 
@@ -88,7 +88,8 @@ def check_layers(weights: Weights, names: Names, prefix: str, counts: Mapping[st
         }
         if numbers != set(range(counts[body])):
             raise ValueError(
-                f"{weights.path}: must hold {counts[body]} layers {start}N as config.json says; got {len(numbers)}"
+                f"{weights.path}: must hold {counts[body]} layers {weights.shown(start)}N as {weights.told} says; "
+                f"got {len(numbers)}"
             )
 
 
@@ -114,7 +115,7 @@ def check_sizes(weights: Weights, names: Names, prefix: str, bodies: Mapping[str
             piece = Piece(found) if isinstance(found, str) else found
             name = f"{prefix}.{piece.name}.weight".lstrip(".").replace("{}", "0")
             if name in weights.shapes:
-                check_shape(weights.path, name, weights.shapes[name], piece.held(shape))
+                check_shape(weights, name, piece.held(shape))
 
 
 # What files call parameters otherwise.
@@ -138,12 +139,12 @@ def find_parameters(stored: Stored, weights: Weights, prefix: str, new_head: boo
                 name = name.replace(new, old)
         if name in weights.shapes:
             wanted[theirs] = name
-            check_shape(weights.path, name, weights.shapes[name], stored.held(theirs))
+            check_shape(weights, name, stored.held(theirs))
         elif not parts[0][1].optional:
             missing.append(theirs)
     only_head = bool(missing) and {*missing} <= stored.head
     if missing and not (only_head and new_head):
-        names = [stored.full(theirs, prefix) for theirs in missing]
+        names = [weights.shown(stored.full(theirs, prefix)) for theirs in missing]
         if only_head and new_head is False:
             raise ValueError(
                 f"{weights.path}: must hold {names[0]}, or new_head=True be given; missing: {listed(names)}"
@@ -163,8 +164,8 @@ def find_parameters(stored: Stored, weights: Weights, prefix: str, new_head: boo
     )
     if left:
         raise ValueError(
-            f"{weights.path}: must hold layers of {stored.architecture.model_type} with the options of config.json; "
-            f"got {listed(left)} beside them"
+            f"{weights.path}: must hold layers of {stored.architecture.model_type} with the options of {weights.told}; "
+            f"got {listed([*map(weights.shown, left)])} beside them"
         )
     return wanted
 
