@@ -74,10 +74,24 @@ def end_classes(prefix: str | None = None) -> HeadTable:
     )
 
 
-def options(c: Configuration) -> dict[str, Options]:
+def options(c: Configuration) -> dict[str, Any]:
     """Return both bodies'."""
     more = {"max_positions": c.max_position_embeddings + 2, "position_offset": 2, "embedding_norm": "layer"}
-    return {side: body(c, side, **more) for side in ("encoder", "decoder")}
+    return {
+        **{side: body(c, side, **more) for side in ("encoder", "decoder")},
+        "shared": c.tie_word_embeddings,
+    }
+
+
+def own_words(c: Configuration) -> dict[str, str]:
+    """Return the names of all, where each side has words of its own."""
+    words = {f"{side}.embedding": f"{side}.embed_tokens" for side in ("encoder", "decoder")}
+    return NAMES if c.tie_word_embeddings else {**NAMES, **words}
+
+
+def copies(c: Configuration) -> dict[str, str]:
+    """Return what nothing reads where each side has words of its own."""
+    return {} if c.tie_word_embeddings else {"shared.weight": "encoder.embed_tokens.weight"}
 
 
 EMBEDDINGS = {
@@ -116,7 +130,8 @@ ARCHITECTURE = Architecture(
         "classifier_dropout": 0.0,
     },
     bodies=options,
-    names=NAMES | EMBEDDINGS,
+    names=lambda c: own_words(c) | EMBEDDINGS,
+    copies=copies,
     heads={
         "ForConditionalGeneration": words_head(),
         "ForSequenceClassification": end_classes(),

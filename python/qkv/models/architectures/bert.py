@@ -89,6 +89,8 @@ def masked_words(
             "tied": c.tie_word_embeddings,
         },
         head_names(output, dense, norm, bias),
+        untied={} if bias is None else {"head.output.bias": f"{output}.bias"},
+        copies={} if bias is None else {bias: f"{output}.bias"},
     )
 
 

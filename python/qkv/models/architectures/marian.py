@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...functions.positions import sinusoidal_positions
-from .bart import ALLOWED, DEFAULTS, NAMES, body, words_head
+from .bart import ALLOWED, DEFAULTS, NAMES, body, copies, own_words, words_head
 from .bart import ARCHITECTURE as BART
 from .configuration import Configuration
 
@@ -17,8 +17,8 @@ def options(c: Configuration) -> dict[str, Any]:
     """Return both bodies'; each may have its own words."""
     more = {"max_positions": c.max_position_embeddings, "sinusoidal": True}
     both: dict[str, Any] = {side: body(c, side, **more) for side in ("encoder", "decoder")}
+    both["shared"] = c.share_encoder_decoder_embeddings and c.tie_word_embeddings
     if not c.share_encoder_decoder_embeddings:
-        both["shared"] = False
         both["decoder"]["vocab_size"] = decoder_words(c)
     return both
 
@@ -26,7 +26,7 @@ def options(c: Configuration) -> dict[str, Any]:
 def names(c: Configuration) -> dict[str, str]:
     """Return all names."""
     if c.share_encoder_decoder_embeddings:
-        return NAMES
+        return own_words(c)
     return {
         **NAMES,
         "encoder.embedding": "encoder.embed_tokens",
@@ -66,6 +66,7 @@ ARCHITECTURE = replace(
     nulls={"is_causal": False, "pad_token_id": None},
     bodies=options,
     names=names,
+    copies=lambda c: copies(c) if c.share_encoder_decoder_embeddings else {},
     buffers=sines,
     heads={"MTModel": words_head(decoder_words)},
 )

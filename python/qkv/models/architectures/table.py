@@ -15,7 +15,7 @@ from .configuration import Configuration
 
 _TYPES = """
 bert roberta xlm-roberta camembert distilbert electra mpnet modernbert deberta-v2 gpt2 gpt_neox llama mistral qwen2
-qwen3 gemma gemma2 phi3 smollm3 bloom t5 mt5 bart marian vit deit
+qwen3 gemma gemma2 phi3 smollm3 bloom t5 mt5 bart marian deit vit
 """
 MODEL_TYPES = tuple(_TYPES.split())
 Options = dict[str, Any]
@@ -114,8 +114,10 @@ class HeadTable:
     ----------
     options : callable
         From a configuration to the options of :class:`Head`.
-    names : mapping
-        As those of the architecture.
+    names, untied : mapping
+        As those of the architecture; those that are others where the words are not the embeddings.
+    copies : mapping
+        What Hugging Face's models have a second time then, without reading it: that name to the one that is read.
     pooler : bool
         The body has its pooler.
     words : bool
@@ -130,6 +132,8 @@ class HeadTable:
 
     options: Callable[[Configuration], Options]
     names: Names = field(default_factory=dict)
+    untied: Names = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
     pooler: bool = False
     words: bool = False
     answers: bool = False
@@ -223,6 +227,8 @@ class Architecture:
         The end of the name of the class that is an encoder-decoder's encoder alone.
     configure : callable, optional
         Checks the entries of a config.json in the place of :class:`Configuration`.
+    copies : callable, optional
+        From a configuration to names of tensors that Hugging Face's models have a second time, without reading them.
     beside : str, optional
         A pattern of the tensors that a file may hold beside the model's; others are refused. Without it they are
         ignored, except for those of layers.
@@ -243,6 +249,7 @@ class Architecture:
     buffers: Callable[[Configuration], dict[str, np.ndarray]] | None = None
     encoder_only: str | None = None
     configure: Callable[[Mapping[str, Any]], Configuration] | None = None
+    copies: Callable[[Configuration], Mapping[str, str]] | None = None
     beside: str | None = None
 
     def configuration(self, entries: Mapping[str, Any]) -> Configuration:
@@ -283,6 +290,7 @@ class Architecture:
             names |= self.pooler.names
         if chosen is not None:
             names |= chosen.names
+            names |= {} if chosen.options(config).get("tied") else chosen.untied
         return names
 
 

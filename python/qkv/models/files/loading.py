@@ -13,6 +13,7 @@ from ..architectures.configuration import Configuration
 from ..architectures.table import Architecture, HeadTable, Names, Piece, stored
 from ..generation.settings import ENTRIES
 from .changes import check_changes, known_entries
+from .finding import found_names
 from .folders import Weights, check_shape, listed, read_json
 
 BUFFERS = re.compile(
@@ -32,6 +33,7 @@ class Stored:
     ) -> None:
         self.architecture, self.bare, self.shapes = architecture, head is None, dict(shapes)
         self.prefix = "" if head is None else architecture.prefix_of(head)
+        self.top = architecture.heads.get(head or "")
         self.places: dict[str, list[tuple[str, Piece]]] = {}  # of the file's name: the model's, in order
         self.layers: set[str] = set()  # what is before the numbers of layers
         self.head: set[str] = set()  # the file's names of all but the body's
@@ -58,21 +60,6 @@ class Stored:
         """Return the shape that the file must have."""
         own, piece = self.places[theirs][0]
         return piece.held(self.shapes[own])
-
-
-def body_prefix(architecture: Architecture, names: Names, weights: Weights) -> str:
-    """Find what is before the body's names in a file, by the first one's."""
-    own, found = next(iter(names.items()))
-    wanted = (found if isinstance(found, str) else found.name) + (
-        ".weight" if own.endswith("embedding") else ""
-    )
-    for name in sorted(weights.shapes, key=len):
-        if name == wanted or name.endswith("." + wanted):
-            return name[: -len(wanted)].rstrip(".")
-    raise ValueError(
-        f"{weights.path}: must hold the tensors of {architecture.model_type}; missing: {weights.shown(wanted)}, "
-        f"among {len(weights.shapes)} such as {', '.join(map(weights.shown, sorted(weights.shapes)[:2]))}"
-    )
 
 
 def check_layers(weights: Weights, names: Names, prefix: str, counts: Mapping[str, int]) -> None:
@@ -201,6 +188,17 @@ def joined(
         stored.full(theirs, prefix): parts[0][1].join([parameters[own] for own, _ in parts], heads)
         for theirs, parts in stored.places.items()
     }
+    table = stored.architecture
+    copies = (
+        {}
+        if table.copies is None
+        else {
+            stored.full(name, prefix): stored.full(own, prefix) for name, own in table.copies(config).items()
+        }
+    )
+    if stored.top is not None and not stored.top.options(config).get("tied"):
+        copies |= stored.top.copies
+    arrays |= {name: arrays[own] for name, own in copies.items() if own in arrays}
     if stored.bare and stored.architecture.buffers is not None:
         arrays |= stored.architecture.buffers(config)
     return arrays
@@ -263,7 +261,7 @@ def load_model(
     check_changes(operation, changes, known_entries(table, config, head))
     weights = opened()
     names = table.all_names(config, head)
-    prefix = body_prefix(table, names, weights)
+    weights, prefix = found_names(table, names, head, config, weights)
     counts = {name: len(options["layers"]) for name, options in bodies.items() if isinstance(options, dict)}
     check_layers(weights, names, prefix, counts)
     check_sizes(weights, names, prefix, bodies)
