@@ -274,7 +274,9 @@ def test_tensors_of_layers_that_are_too_many(folder):
     with pytest.raises(ValueError, match=r"got model.layers.1.self_attn.q_norm.weight beside them"):
         models.from_pretrained(folder)
     edit(folder, lambda a: {n: x for n, x in a.items() if "embed_tokens" not in n})
-    with pytest.raises(ValueError, match=r"must hold the tensors of llama; missing: model.embed_tokens.weight"):
+    with pytest.raises(
+        ValueError, match=r"must hold the tensors of llama; missing: model.embed_tokens.weight"
+    ):
         models.from_pretrained(folder)
 
 

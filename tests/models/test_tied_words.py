@@ -44,7 +44,7 @@ def test_bert_refuses_words_that_are_not_tied(tmp_path):
 
 
 def renamed(folder, names):
-    """Give tensors of a file other names."""
+    """Write tensors of a file under other names."""
     path = folder / "model.safetensors"
     arrays = numpy_files.load_file(path)
     numpy_files.save_file({names(name): array for name, array in arrays.items()}, path)

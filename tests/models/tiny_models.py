@@ -90,6 +90,11 @@ TINY: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
             "v3": {},
             "segments": {"type_vocab_size": 2, "position_biased_input": True, "hidden_act": "relu"},
             "no_buckets": {"position_buckets": -1, "norm_rel_ebd": "none", "max_relative_positions": 11},
+            "own_distances": {"share_att_key": False, "conv_kernel_size": 3, "legacy": False},
+            "one_term": {
+                "share_att_key": False, "pos_att_type": "c2p", "conv_kernel_size": 5, "conv_groups": 4,
+                "conv_act": "gelu",
+            },
             "absolute": {
                 "relative_attention": False,
                 "pos_att_type": None,

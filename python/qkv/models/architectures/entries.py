@@ -36,8 +36,6 @@ SAME: dict[str, str] = {
     "bos_token_id": _TOKENS,
     "chunk_size_feed_forward": _ROUNDING,
     "cls_token_id": _TOKENS,
-    "conv_act": "is read beside conv_kernel_size alone",
-    "conv_groups": "is read beside conv_kernel_size alone",
     "decoder_layerdrop": "leaves out layers in a training that is not here",
     "decoder_start_token_id": _TOKENS,
     "deterministic_flash_attn": _ROUNDING,

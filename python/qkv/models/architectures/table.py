@@ -116,6 +116,8 @@ class HeadTable:
         From a configuration to the options of :class:`Head`.
     names, untied : mapping
         As those of the architecture; those that are others where the words are not the embeddings.
+    others : callable, optional
+        Names that take the place of those where a configuration says so.
     copies : mapping
         What Hugging Face's models have a second time then, without reading it: that name to the one that is read.
     pooler : bool
@@ -133,12 +135,18 @@ class HeadTable:
     options: Callable[[Configuration], Options]
     names: Names = field(default_factory=dict)
     untied: Names = field(default_factory=dict)
+    others: Callable[[Configuration], Names] | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
     pooler: bool = False
     words: bool = False
     answers: bool = False
     encoder_only: bool = False
     prefix: str | None = None
+
+    def names_of(self, config: Configuration) -> Names:
+        """Return the file's names of its parameters."""
+        untied = {} if self.options(config).get("tied") else self.untied
+        return {**self.names, **untied, **({} if self.others is None else self.others(config))}
 
 
 def head_names(
@@ -289,8 +297,7 @@ class Architecture:
         if self.pooler is not None and (chosen is None or chosen.pooler):
             names |= self.pooler.names
         if chosen is not None:
-            names |= chosen.names
-            names |= {} if chosen.options(config).get("tied") else chosen.untied
+            names |= chosen.names_of(config)
         return names
 
 

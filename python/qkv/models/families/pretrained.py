@@ -13,6 +13,7 @@ from ..architectures.configuration import Configuration
 from ..architectures.table import Architecture, HeadTable, Names, architecture_of
 from ..files.folders import write_model
 from ..files.loading import Stored, joined
+from .deberta_parts import OWN_PARTS, replace_parts
 from .heads import Head
 from .outputs import output
 
@@ -66,7 +67,11 @@ class PretrainedModel(Module):
 
     def _make_bodies(self, options: dict[str, Any], values: bool) -> None:
         for name, chosen in options.items():
-            setattr(self, name, TransformerBody(**chosen, values=values))
+            layers = [dict(layer) for layer in chosen["layers"]]
+            own = [{part: layer.pop(part) for part in OWN_PARTS if part in layer} for layer in layers]
+            setattr(self, name, TransformerBody(**{**chosen, "layers": layers}, values=values))
+            if any(own):
+                replace_parts(getattr(self, name), layers, own, values)
 
     def _make_head(self, pooler: bool) -> None:
         config, table = self.config, self.architecture.heads.get(self.head_name or "")

@@ -306,6 +306,6 @@ def has_head(head: HeadTable, config: Configuration, weights: Any, prefix: str =
     options = head.options(config)
     if options.get("tied") and not options.get("inner"):
         return True
-    found = [name if isinstance(name, str) else name.name for name in head.names.values()]
+    found = [name if isinstance(name, str) else name.name for name in head.names_of(config).values()]
     names = [f"{prefix}.{name}".lstrip(".") for name in found]
     return any(key == n or key.startswith(n + ".") for n in names for key in weights.shapes)
