@@ -91,7 +91,7 @@ def read_dense(folder: Path, width: int) -> Dense:
     for name, shape in shapes.items():
         if name not in weights.shapes:
             raise ValueError(f"{weights.path}: must hold {name}; there is none")
-        check_shape(weights.path, name, weights.shapes[name], shape)
+        check_shape(weights, name, shape)
     made = Dense(width, sizes[1], bias=bias, activation=activation, residual=residual)
     made.load_state_dict(dict(weights.read({name: name for name in shapes})))
     return made
