@@ -212,7 +212,7 @@ def test_layers_on_embeddings(tmp_path):
         ({"in_features": 23}, "in_features must be 24 as the part before gives; got 23"),
         ({"out_features": 10}, r"linear.weight must be \(10, 24\) as config.json says; got \(11, 24\)"),
         ({"out_features": 2**40}, "linear.weight must be"),
-        ({"out_features": "3"}, "out_features must be an integer"),
+        ({"out_features": "3"}, "in_features and out_features must be integers above 0; got"),
         (
             {"activation_function": "mine.Tanh"},
             "activation_function must be torch.nn.*Tanh, ReLU.*; got 'mine.Tanh'",

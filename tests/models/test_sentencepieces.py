@@ -229,6 +229,10 @@ def test_files_that_do_not_fit(pieces, tmp_path, monkeypatch):
             continue
         with pytest.raises(ValueError, match=told):
             Tokenizer.from_pretrained(place)
+    for count in (-1, 10**9, "x", None):
+        t5 = folder_of(tmp_path / "extra", pieces, "t5", "spiece.model", "t5", {"extra_ids": count})
+        with pytest.raises(ValueError, match="extra_ids beside it must be from 0 to 10000; got"):
+            Tokenizer.from_pretrained(t5)
     (place / "tokenizer.model").write_bytes(b"no model")
     with pytest.raises(ValueError, match=r"tokenizer\.model: must hold a model of SentencePiece; "):
         Tokenizer.from_pretrained(place)

@@ -175,6 +175,22 @@ def test_settings_that_are_refused(entry, told, tmp_path_factory):
         Tokenizer.from_pretrained(folder)
 
 
+HOSTILE = (None, 3, -1, 1e308, 10**30, "x", "\0", [], [3], [None], ["x", {}], {}, {"a": 3}, {"5": {}}, True)
+
+
+@sweep("entry", sorted(entries.TOKENIZER_CONFIG.known))
+def test_hostile_entries_load_or_are_refused_in_one_line(entry, tmp_path_factory):
+    folder, told = folder_of(tmp_path_factory.mktemp("folder"), "bert", "bert"), []
+    for value in (*HOSTILE, {"content": 3}):
+        write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", entry: value})
+        try:
+            made = Tokenizer.from_pretrained(folder)
+            made.decode(made.encode("the dog [SEP]", text_pair="cat"))
+        except ValueError as error:
+            told.append(str(error))
+    assert all("\n" not in text and "tokenizer" in text for text in told)
+
+
 def read_by(function) -> set[str]:
     """Return the names of entries that a function takes from its keyword arguments, or as parameters."""
     found = {

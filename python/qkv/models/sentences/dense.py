@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ..._core import Linear, Module, Tensor
-from ..._words.errors import count_of
 from ..families.heads import FUNCTIONS
 from ..files.folders import Weights, check_shape, read_json
 from .sentence_entries import DENSE
@@ -75,7 +74,11 @@ def read_dense(folder: Path, width: int) -> Dense:
     path = folder / "config.json"
     entries = read_json(path)
     DENSE.check(path, entries)
-    sizes = [count_of(str(path), name, entries.get(name), 1) for name in ("in_features", "out_features")]
+    sizes = [entries.get(name) for name in ("in_features", "out_features")]
+    if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
+        raise ValueError(
+            f"{path}: in_features and out_features must be integers above 0; got {str(sizes)[:100]}"
+        )
     if sizes[0] != width:
         raise ValueError(f"{path}: in_features must be {width} as the part before gives; got {sizes[0]}")
     activation = "tanh"

@@ -25,12 +25,19 @@ def template_of(folder: Path, settings: Mapping[str, Any]) -> str | dict[str, st
     files = {"default": folder / "chat_template.jinja"}
     if (more := folder / "additional_chat_templates").is_dir():
         files |= {file.stem: file for file in sorted(more.glob("*.jinja"))}
-    own = {name: file.read_text(encoding="utf8") for name, file in files.items() if file.is_file()}
+    own = {name: _text_of(file) for name, file in files.items() if file.is_file()}
     found = own or found
     if isinstance(found, dict):
         named = {k: v for k, v in found.items() if isinstance(k, str) and isinstance(v, str)}
         return named["default"] if list(named) == ["default"] else named or None
     return found if isinstance(found, str) else None
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: must hold a template in UTF-8; {error}") from None
 
 
 def chosen_template(templates: str | Mapping[str, str] | None, asked: str | None, tools: Any) -> str:

@@ -21,6 +21,7 @@ SPACES = r"\s*"
 CODE = re.compile(r">>.*?<<", re.DOTALL)  # of the language of a translation
 NORMAL, UNKNOWN, CONTROL, OWN, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of pieces
 BYTES = re.compile("<0x([0-9A-F]{2})>")
+MOST_EXTRA = 10_000  # of T5's <extra_id_N>
 TRANSLATED = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 NO_PREFIX = (
     b"\x1a\x02\x18\x00"  # of a model: normalizer_spec { add_dummy_prefix: false }, which is merged into it
@@ -260,7 +261,11 @@ def from_sentencepieces(path: Path, settings: dict[str, Any], name: str) -> Sent
         made = SentencePieces(model)
         words = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
         count = settings.get("extra_ids", 100)
-        for i in reversed(range(count if isinstance(count, int) else 100)):
+        if not isinstance(count, int) or not 0 <= count <= MOST_EXTRA:
+            raise ValueError(
+                f"{path}: extra_ids beside it must be from 0 to {MOST_EXTRA}; got {str(count)[:100]}"
+            )
+        for i in reversed(range(count)):
             made.numbers.setdefault(f"<extra_id_{i}>", len(made.numbers))
         made.written = {i: piece for piece, i in made.numbers.items()}
         words |= {f"<extra_id_{i}>": f"<extra_id_{i}>" for i in range(count)}
