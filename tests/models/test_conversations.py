@@ -113,6 +113,8 @@ def test_templates_by_name(tmp_path):
             for options in ({}, {"tools": [TOOL]}, {"chat_template": "rag"})
         ]
         assert said == ["one", "two", "three"]
+    Tokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path / "copy")
+    assert Tokenizer.from_pretrained(tmp_path / "copy").chat_template == texts
     (tmp_path / "chat_template.jinja").write_text("four")
     assert Tokenizer.from_pretrained(tmp_path).apply_chat_template(PLAIN, tokenize=False) == "four"
 

@@ -188,6 +188,10 @@ def test_vocabularies_of_gguf_files(model, pieces, tmp_path):
     plain = [text for text in MORE if "<" not in text]
     assert ours.encode(plain) == [[own.bos_id(), *own.encode(text)] for text in plain]
     assert [ours.decode(ids) for ids in ours.encode(plain)] == plain
+    ours.save_pretrained(tmp_path / "copy")
+    copy = Tokenizer.from_pretrained(tmp_path / "copy")
+    assert copy.encode(MORE) == ours.encode(MORE)
+    assert copy.special_tokens == ours.special_tokens
     ends = [own.id_to_piece(own.bos_id()), own.id_to_piece(own.eos_id())]
     assert ours.tokens("".join(ends)) == [ends[0], *ends]
     assert ours.special_tokens["eos_token"] == ends[1]

@@ -10,6 +10,7 @@ from ..._atomic import write_files
 from ..architectures.table import MODEL_TYPES, architecture_of
 from ..families.auto import from_pretrained
 from ..files.folders import json_writer, optional_json, read_json, weights_writer
+from ..text.saving import saved_files
 from ..text.tokens import Tokenizer
 from .dense import read_dense
 from .pooling import POOLINGS
@@ -197,7 +198,7 @@ def write_parts(folder: Path, encoder: Any) -> None:
         (folder / "1_Pooling" / "config.json", json_writer(pooling)),
         (folder / "sentence_bert_config.json", json_writer(body)),
         (folder / CONFIG, json_writer(settings)),
-        *encoder.tokenizer._files(folder, encoder.max_seq_length),
+        *saved_files(encoder.tokenizer, folder, encoder.max_seq_length),
     ]
     for (path, _), layer in zip(parts[2:], encoder.dense, strict=False):
         arrays: Mapping[str, Any] = {name: p.numpy() for name, p in layer.state_dict().items()}

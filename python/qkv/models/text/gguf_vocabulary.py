@@ -104,6 +104,7 @@ def tokenizer_of(path: Path, library: Any) -> tuple[Any, dict[str, Any]]:
         "max_length": length if isinstance(length, int) else None,
         "chat_template": template if isinstance(template, str) else None,
         "special_tokens": special,
+        "settings": {"add_bos_token": bool(first), "add_eos_token": bool(last)} if of_pieces else {},
     }
 
 

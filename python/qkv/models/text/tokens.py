@@ -11,12 +11,13 @@ import numpy as np
 
 from ..._atomic import write_files
 from ..._words.errors import shown
-from ..files.folders import bytes_writer, checked_folder, json_writer
+from ..files.folders import checked_folder
 from .chat import template_of
 from .conversations import Conversations
 from .gguf_vocabulary import tokenizer_of
 from .library import errors_as, library
 from .pairs import encodings, with_seconds
+from .saving import saved_files
 from .settings import (
     checked_settings,
     class_of,
@@ -229,16 +230,7 @@ class Tokenizer(Conversations):
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        write_files(self._files(path, self.max_length))
-
-    def _files(self, folder: Path, max_length: int | None) -> list[tuple[Path, Any]]:
-        """Return what is written into a folder, and how."""
-        found = getattr(self.tokenizer, "files", None)
-        named = {"tokenizer_class": "PreTrainedTokenizerFast"} if found is None else {}
-        own = {**named, "model_max_length": max_length, **self.settings}
-        files = {"tokenizer.json": self.tokenizer.to_str(pretty=True).encode()} if found is None else found
-        written = [(folder / name, bytes_writer(content)) for name, content in files.items()]
-        return [(folder / "tokenizer_config.json", json_writer(own)), *written]
+        write_files(saved_files(self, path, self.max_length))
 
     def _encodings(self, operation: str, texts: Any, text_pair: Any, max_length: int | None) -> list[Any]:
         if isinstance(max_length, str):
