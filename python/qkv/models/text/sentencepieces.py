@@ -100,7 +100,6 @@ class SentencePieces:
         self.encode_special_tokens = False
         self.truncation: Any = None
 
-    # ---- the vocabulary
     def no_padding(self) -> None:
         """Nothing is padded."""
 
@@ -154,7 +153,6 @@ class SentencePieces:
             patterns[divided] = re.compile("|".join(options) or "(?!)")
         return patterns
 
-    # ---- texts to ids
     def encode_batch(self, texts: Iterable[str], add_special_tokens: bool = True) -> list[Pieces]:
         """Return the tokens of each text."""
         return [self.encode(text, add_special_tokens) for text in texts]
@@ -218,7 +216,6 @@ class SentencePieces:
         """Return how many tokens are around a text or a pair."""
         return sum(map(len, self.ends)) + (len(self._middle) if is_pair else 0)
 
-    # ---- ids to texts
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids."""
         pieces = []
