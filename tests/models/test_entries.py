@@ -217,3 +217,13 @@ def test_markers_of_positions():
             ValueError, match="position_embedding_type must be absolute because qkv has no other for"
         ):
             models.from_config(entries)
+
+
+def test_positions_of_mpnet_count_by_one_with_any_padding(tmp_path):
+    model = hugging_face("mpnet", "plain", "MPNetModel", tmp_path, pad_token_id=0)
+    entries = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(
+        json.dumps(entries | {"type_vocab_size": 2})
+    )  # which it does not read
+    found, expected = outputs(models.from_pretrained(tmp_path), "mpnet", IDS), outputs(model, "mpnet", IDS)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()

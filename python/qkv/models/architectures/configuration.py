@@ -109,7 +109,7 @@ class Configuration:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._given.items())})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.to_dict() == other.to_dict()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((type(self), *sorted(self._given)))
@@ -158,10 +158,11 @@ class Configuration:
         pad, words = values.get("pad_token_id"), values.get("vocab_size")
         if "pad_token_id" in self.known and pad is not None and words is not None and not 0 <= pad < words:
             raise ValueError(f"pad_token_id must be from 0 to vocab_size - 1 = {words - 1}; got {pad}")
-        width, heads, own = (
+        sizes: list[Any] = [
             values.get(self._standard.get(name, name))
             for name in ("hidden_size", "num_attention_heads", "head_dim")
-        )
+        ]
+        width, heads, own = sizes
         if own is None and width % heads != 0:
             raise ValueError(
                 f"hidden_size must be divisible by num_attention_heads; got hidden_size = {width}, "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..._words.errors import shown
-from .bert import DEFAULTS, NAMES, NULLS, block, body, labels, masked_words
+from .bert import NAMES, block, body, labels, masked_words
+from .bert_config import DEFAULTS, NULLS
 from .configuration import Configuration
 from .table import Architecture, Options, answers, projections
 

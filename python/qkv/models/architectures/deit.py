@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from .table import HeadTable
 from .vit import ARCHITECTURE as VIT
+from .vit import NAMES
 
 ARCHITECTURE = replace(
     VIT,
     model_type="deit",
     classes="DeiT",
     prefix="deit",
-    names={**VIT.names, "distillation_token": "embeddings.distillation_token"},
+    names={**NAMES, "distillation_token": "embeddings.distillation_token"},
     heads={
         **VIT.heads,
         "ForImageClassificationWithTeacher": HeadTable(

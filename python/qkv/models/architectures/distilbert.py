@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .bert import NULLS, labels, masked_words
+from .bert import labels, masked_words
+from .bert_config import NULLS
 from .configuration import Configuration
 from .table import Architecture, Options, answers, only_body, projections
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .bert import ALLOWED, DEFAULTS, NAMES, NULLS, body, labels, masked_words
+from .bert import NAMES, body, labels, masked_words
+from .bert_config import ALLOWED, DEFAULTS, NULLS
 from .configuration import Configuration
 from .table import Architecture, HeadTable, Options, answers
 

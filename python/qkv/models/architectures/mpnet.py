@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .bert import DEFAULTS, NAMES
+from .bert import NAMES
+from .bert_config import DEFAULTS
 from .configuration import Configuration
 from .roberta import ARCHITECTURE as ROBERTA
 from .roberta import counted

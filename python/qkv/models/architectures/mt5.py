@@ -10,8 +10,8 @@ ARCHITECTURE = replace(
     T5,
     model_type="mt5",
     classes="MT5",
-    defaults=T5.defaults
-    | {
+    defaults={
+        **T5.defaults,
         "vocab_size": 250112,
         "d_ff": 1024,
         "num_layers": 8,

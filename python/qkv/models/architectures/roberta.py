@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .bert import ALLOWED, DEFAULTS, NAMES, POOLER, body, labels, masked_words
+from .bert import NAMES, POOLER, body, labels, masked_words
+from .bert_config import ALLOWED, DEFAULTS
 from .configuration import Configuration
 from .table import Architecture, Options, answers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from .configuration import Configuration, layer_types, windows
 from .llama import ARCHITECTURE as LLAMA
@@ -17,7 +18,7 @@ def options(c: Configuration) -> dict[str, Options]:
     if len(turned) != count or not {*turned} <= {0, 1}:
         raise ValueError(f"no_rope_layers must be {count} of 0 and 1; got {str(turned)[:100]}")
     kinds = layer_types(c, lambda i: c.use_sliding_window and not turned[i])
-    bare = {"rotary_base": None, "rotary_scaling": None}
+    bare: dict[str, Any] = {"rotary_base": None, "rotary_scaling": None}
     layers = [
         block(c, **({} if turns else bare), **window)
         for turns, window in zip(turned, windows(c, kinds), strict=True)

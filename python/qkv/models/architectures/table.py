@@ -280,7 +280,7 @@ class Architecture:
 
     def prefix_of(self, head: str | None) -> str:
         """Return what is before the body's names in files of models with this head."""
-        own = self.heads[head].prefix if head in self.heads else None
+        own = self.heads[head].prefix if head is not None and head in self.heads else None
         return self.prefix if own is None else own
 
     def made(self, config: Configuration, head: str | None) -> dict[str, Any]:

@@ -38,6 +38,23 @@ DEFAULTS = {
     "pooler_act": "tanh", "pooler_output_size": None,
 }  # fmt: skip
 
+NAMES: dict[str, str] = {
+    "cls_token": "embeddings.cls_token",
+    "positions": "embeddings.position_embeddings",
+    "patch_weight": "embeddings.patch_embeddings.projection.weight",
+    "patch_bias": "embeddings.patch_embeddings.projection.bias",
+    "layers.{}.norm1": LAYER + "layernorm_before",
+    **projections(
+        "layers.{}.self_attn",
+        LAYER + "attention.",
+        ("attention.query", "attention.key", "attention.value", "output.dense"),
+    ),
+    "layers.{}.norm2": LAYER + "layernorm_after",
+    "layers.{}.linear1": LAYER + "intermediate.dense",
+    "layers.{}.linear2": LAYER + "output.dense",
+    "norm": "layernorm",
+}
+
 ARCHITECTURE = Architecture(
     model_type="vit",
     kind="image",
@@ -45,22 +62,7 @@ ARCHITECTURE = Architecture(
     prefix="vit",
     defaults=DEFAULTS,
     bodies=options,
-    names={
-        "cls_token": "embeddings.cls_token",
-        "positions": "embeddings.position_embeddings",
-        "patch_weight": "embeddings.patch_embeddings.projection.weight",
-        "patch_bias": "embeddings.patch_embeddings.projection.bias",
-        "layers.{}.norm1": LAYER + "layernorm_before",
-        **projections(
-            "layers.{}.self_attn",
-            LAYER + "attention.",
-            ("attention.query", "attention.key", "attention.value", "output.dense"),
-        ),
-        "layers.{}.norm2": LAYER + "layernorm_after",
-        "layers.{}.linear1": LAYER + "intermediate.dense",
-        "layers.{}.linear2": LAYER + "output.dense",
-        "norm": "layernorm",
-    },
+    names=NAMES,
     heads={
         "ForImageClassification": HeadTable(
             lambda c: {"outputs": c.num_labels, "pooling": "first"}, {"head.output": "classifier"}

@@ -220,7 +220,18 @@ class BertForTokenClassification(BertClassifier):
     key = "ForTokenClassification"
 
 
-class BertForQuestionAnswering(BertWithHead):
+class BertAnswers(BertWithHead):
+    """One with scores of where an answer begins and ends."""
+
+    def _make_head(self, pooler: bool) -> None:
+        self.qa_outputs = Linear(self.config.hidden_size, 2)
+
+    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
+        logits = self.qa_outputs(hidden)
+        return "AnswersOutput", {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
+class BertForQuestionAnswering(BertAnswers):
     """BERT with scores of where the answer to a question begins and ends: a Linear layer on every position.
 
     Called like :class:`BertModel`, it returns ``(start_logits, end_logits)``, ``(B, L)`` each.
@@ -239,13 +250,6 @@ class BertForQuestionAnswering(BertWithHead):
     """
 
     key = "ForQuestionAnswering"
-
-    def _make_head(self, pooler: bool) -> None:
-        self.qa_outputs = Linear(self.config.hidden_size, 2)
-
-    def _scores(self, hidden: Tensor, pooled: Any) -> tuple[str, dict[str, Tensor]]:
-        logits = self.qa_outputs(hidden)
-        return "AnswersOutput", {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
 BERT: dict[str | None, type[PretrainedModel]] = {

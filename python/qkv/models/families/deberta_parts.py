@@ -22,7 +22,7 @@ class DistanceLinear(Linear):
         super().__init__(width, outputs)
         self.distances = Linear(width, outputs)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Any) -> Tensor:
         """Compute it, ``(..., outputs)``."""
         y: Tensor = self.distances(x) if x.ndim == 2 else super().forward(x)
         return y
@@ -66,7 +66,7 @@ class ConvolvedBlock(TransformerBlock):
         self.conv_dropout = Dropout(options["dropout"])
         self.conv_norm = LayerNorm(width, options["norm_eps"])
 
-    def forward(self, x: Tensor, *others: Any, **options: Any) -> Tensor:
+    def forward(self, x: Any, *others: Any, **options: Any) -> Any:
         """Compute it, ``(B, L, M)``."""
         y: Tensor = super().forward(x, *others, **options)
         keep = np.ones(x.shape[:2], str(x.dtype))

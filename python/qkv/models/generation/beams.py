@@ -72,7 +72,7 @@ class Beams:
             return False
         most = self.early_stopping == "never" and self.length_penalty > 0
         best = self.running[0][0] / (self.longest if most else length) ** self.length_penalty
-        return best > self.finished[-1][0]
+        return bool(best > self.finished[-1][0])
 
     def found(self) -> Hypotheses:
         """Return the finished ones, best first; the running ones where all others are impossible."""

@@ -258,7 +258,7 @@ def kept_by_padding(prompts: np.ndarray, padding: list[int], ends: list[int]) ->
     """Return what a mask keeps of prompts that hold padding; None where there is none, or it ends texts, too."""
     if not padding or padding[0] in ends or not (prompts == padding[0]).any():
         return None
-    return prompts != padding[0]
+    return np.asarray(prompts != padding[0])
 
 
 def _are_ragged(ids: Any) -> bool:
