@@ -51,7 +51,8 @@ def table_of_entries(table: Architecture) -> dict[str, str]:
     computed: set[str] = set()
     for head in (None, *table.heads):
         computed |= known_entries(table, config, head)
-    one = {name for name, values in {**NEVER, **table.allowed}.items() if len({*map(bool, values)}) == 1}
+    limits = {**NEVER, **table.allowed}
+    one = {name for name, values in limits.items() if len([v for v in values if v not in (None, {}, [])]) < 2}
     return {
         **SAME,
         **dict.fromkeys(computed, "computed"),
