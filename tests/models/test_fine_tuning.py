@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qkv
-from models.test_architectures import BOTH_SIDES, CAUSAL, HEADS, IDS, PIXELS, RIGHT, TARGETS
+from models.test_architectures import BOTH_SIDES, CAUSAL, HEADS, IDS, IMAGES, PIXELS, RIGHT, TARGETS
 from models.tiny_models import TINY, hugging_face
 from qkv import models
 
@@ -22,7 +22,7 @@ def both_losses(kind, name, theirs, ours):
     """Return the loss of a head of both models, or a product with anything where there is no head."""
     if "logits" not in theirs:
         y, x = theirs.last_hidden_state, ours.last_hidden_state
-        if kind not in (*BOTH_SIDES, "vit"):  # padded rows are theirs to choose
+        if kind not in (*BOTH_SIDES, *IMAGES):  # padded rows are theirs to choose
             y, x = y[torch.tensor(RIGHT)], x[RIGHT]
         return torch.sin(y).sum(), qkv.sin(x).sum()
     y, x = theirs.logits, getattr(ours, "logits", ours)
@@ -44,10 +44,10 @@ def both_losses(kind, name, theirs, ours):
 def test_gradients_of_every_parameter(tmp_path, kind, variant, name):
     model = hugging_face(kind, variant, name, tmp_path / "values")
     loaded = models.from_pretrained(tmp_path / "values")
-    if kind == "vit":
+    if kind in IMAGES:
         theirs, ours = model(torch.tensor(PIXELS)), loaded(PIXELS)
     else:
-        arguments = [IDS, TARGETS] if kind in BOTH_SIDES and name != "T5EncoderModel" else [IDS]
+        arguments = [IDS, TARGETS] if kind in BOTH_SIDES and not name.endswith("T5EncoderModel") else [IDS]
         mask = RIGHT.astype(np.int64)
         theirs = model(torch.tensor(IDS), attention_mask=torch.tensor(mask),
                        **({"decoder_input_ids": torch.tensor(TARGETS)} if len(arguments) > 1 else {}))  # fmt: skip
