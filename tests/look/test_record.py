@@ -339,6 +339,10 @@ def test_what_is_refused():
         def forward(self, x):
             return x
 
-    r = look.record(Uses(), np.ones(3), keep=("output",))
+    r = look.record(Uses(), qkv.tensor(np.ones(3)), keep=("output",))
     with pytest.raises(KeyError, match=r"parts\.0\.output has no value because its module was not called"):
         r["parts.0.output"]
+    with pytest.raises(
+        ValueError, match=r"got 'output', but the call computed no Tensor of that word in the model"
+    ):
+        look.record(Uses(), np.ones(3), keep=("output",))

@@ -20,10 +20,10 @@ def book(torch):
     """The classes, for PyTorch made of the text with its import lines changed."""
     if torch is qkv.torch:
         return qkv.torch.d2l
-    names: dict[str, object] = {"__name__": "book"}
+    names: dict[str, object] = {"__name__": "book", "watched": lambda module, word, x, lead: x}
     for part in PARTS:
         text = (SOURCES / f"{part}.py").read_text(encoding="utf8")
-        text = re.sub(r"^from \.\w.*\n", "", text, flags=re.M)
+        text = re.sub(r"^from \.\.?\w.*\n", "", text, flags=re.M)
         text = text.replace("from ... import torch", "import torch").replace(
             "from ...torch import", "from torch import"
         )

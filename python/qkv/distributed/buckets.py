@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ class Bucket:
         self.narrow = narrow
         self.places = list(places)
         self.parameters = [parameters[place] for place in self.places]
-        ends = np.cumsum([0, *(parameter.size for parameter in self.parameters)])
+        ends = np.cumsum([0, *(math.prod(parameter.shape) for parameter in self.parameters)])
         self.spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.numbers: NDArray[Any] = np.zeros(int(ends[-1]) + len(self.places), self.parameters[0].dtype)
         self.flags = self.numbers[int(ends[-1]) :]
@@ -102,7 +103,7 @@ class Buckets:
             bytes_each = parameter.dtype.itemsize
             if (
                 not open_groups
-                or sum(self.parameters[i].size for i in open_groups[-1]) * bytes_each >= self.size
+                or sum(math.prod(self.parameters[i].shape) for i in open_groups[-1]) * bytes_each >= self.size
             ):
                 open_groups.append([])
                 groups.append(open_groups[-1])

@@ -15,6 +15,7 @@ from .._public import explained
 from .._words.errors import closest, shown
 from ..functions.elementwise import where
 from .names import Names, Part
+from .watching import Watcher
 
 
 class Change:
@@ -25,21 +26,30 @@ class Change:
         self._of_thread = threading.local()
 
     def __enter__(self) -> Change:
-        observer = _core.Observer(False)
+        watcher, unused = Watcher(), set()
         for name, function in self._functions:
             part, word = self._names[name]
-            observer.change(part.module, word, function)
-        observer.enter()
-        entered = getattr(self._of_thread, "observers", None)
+            if part.open and word not in ("input", "output"):  # whether there is such a value, its calls tell
+                unused.add(name)
+                function = _noted(function, unused, name)
+            watcher.change(part.module, word, function)
+        watcher.enter()
+        entered = getattr(self._of_thread, "entered", None)
         if entered is None:
-            entered = self._of_thread.observers = []
-        entered.append(observer)
+            entered = self._of_thread.entered = []
+        entered.append((watcher, unused))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._of_thread.observers.pop().leave()
+        watcher, unused = self._of_thread.entered.pop()
+        watcher.leave()
+        if unused and kind is None:
+            raise ValueError(
+                f"change: {min(unused)} must be computed within the block because it is changed; no "
+                "scaled_dot_product_attention of qkv.torch was called in that module"
+            )
 
 
 @explained
@@ -91,6 +101,14 @@ def change(model: Module, changes: Mapping[str, Callable[[Tensor], Any]]) -> Cha
             raise ValueError(f"change: {name} must be changed once because it is {other}, too; got both")
         functions.append((name, _checked(name, function)))
     return Change(names, functions)
+
+
+def _noted(function: Callable[[Tensor], Tensor], unused: set[str], name: str) -> Callable[[Tensor], Tensor]:
+    def changed(x: Tensor) -> Tensor:
+        unused.discard(name)
+        return function(x)
+
+    return changed
 
 
 def _checked(name: str, function: Callable[[Tensor], Any]) -> Callable[[Tensor], Tensor]:
@@ -146,20 +164,26 @@ def without_heads(model: Module, heads: Mapping[int | str, Iterable[int]]) -> Ch
         for head in wanted:
             if isinstance(head, bool) or not hasattr(head, "__index__"):
                 raise TypeError(f"without_heads: heads must be integers; got {shown(head)}")
-            if not -part.num_heads <= head < part.num_heads:
-                raise IndexError(
-                    f"without_heads: heads of {path or 'the model'} must be from {-part.num_heads} to "
-                    f"{part.num_heads - 1}; got {head}"
-                )
+            if not part.open:
+                _check_head(path, head, part.num_heads)
         name = f"{path}.heads" if path else "heads"
-        off.setdefault(name, (part, set()))[1].update(int(head) % part.num_heads for head in wanted)
-    return Change(names, [(name, _switched_off(part, which)) for name, (part, which) in off.items()])
+        off.setdefault(name, (part, set()))[1].update(int(head) for head in wanted)
+    return Change(
+        names, [(name, _switched_off(name[: -len(".heads")], *given)) for name, given in off.items()]
+    )
+
+
+def _check_head(path: str, head: Any, count: int) -> None:
+    if not -count <= head < count:
+        raise IndexError(
+            f"without_heads: heads of {path or 'the model'} must be from {-count} to {count - 1}; got {head}"
+        )
 
 
 def _attention(names: Names, layer: Any) -> tuple[str, Part]:
     attentions = names.attentions
     if isinstance(layer, str):
-        for path, part in attentions:
+        for path, part in names.having("weights"):
             if path == layer:
                 return path, part
         near = closest(layer, [path for path, _ in attentions])
@@ -179,10 +203,14 @@ def _attention(names: Names, layer: Any) -> tuple[str, Part]:
     return own[int(layer)]
 
 
-def _switched_off(part: Part, heads: set[int]) -> Callable[[Tensor], Tensor]:
+def _switched_off(path: str, part: Part, heads: set[int]) -> Callable[[Tensor], Tensor]:
     def changed(x: Tensor) -> Tensor:
-        count = part.num_heads
-        on = np.array([head not in heads for head in range(count)])
-        return where(on[:, None, None] if part.head_axis else on.all(), x, 0.0).astype(x.dtype)  # type: ignore[no-any-return]
+        has_heads = part.has_heads(len(x.shape))
+        count = x.shape[-3] if has_heads else 1
+        for head in heads:
+            _check_head(path, head, count)
+        off = {head % count for head in heads}
+        on = np.array([head not in off for head in range(count)])
+        return where(on[:, None, None] if has_heads else on.all(), x, 0.0).astype(x.dtype)  # type: ignore[no-any-return]
 
     return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -64,35 +65,34 @@ def importance(
     if not callable(loss):
         raise TypeError(f"importance: loss must be a function of the output; got {shown(loss)}")
     names = Names("importance", model)
-    layers = names.attentions
-    if not layers:
+    if not names.matching("weights"):
         raise ValueError(f"importance: model must have an attention; got {type(model).__name__}")
-    result = np.full((len(layers), max(part.num_heads for _, part in layers)), np.nan)
+    recording = record(model, *inputs, keep=("heads",), keep_graph=method == "gradient", **keywords)
+    layers = [  # with what their calls computed: modules of one's own are attentions if they called one
+        (path, part, recording._kept.get(f"{path}.heads" if path else "heads", []))
+        for path, part in names.having("weights")
+    ]
+    layers = [(path, part, values) for path, part, values in layers if part.attention or values]
+    counts = [by_heads(values[0], part).shape[1] if values else part.num_heads for _, part, values in layers]
+    result = np.full((len(layers), max(counts)), np.nan)
     if method == "ablation":
         with no_grad():
-            whole = _number(loss(model(*inputs, **keywords))).item()
-            for row, (path, part) in enumerate(layers):
-                for head in range(part.num_heads):
+            whole = _number(loss(recording.output)).item()
+            for row, (path, _, _) in enumerate(layers):
+                for head in range(counts[row]):
                     with without_heads(model, {path: [head]}):
                         result[row, head] = _number(loss(model(*inputs, **keywords))).item() - whole
         return result
-    recording = record(model, *inputs, keep=("heads",), keep_graph=True, **keywords)
-    calls = [
-        (row, part, value) for row, (path, part) in enumerate(layers) for value in _heads(recording, path)
-    ]
+    calls = [(row, part, value) for row, (_, part, values) in enumerate(layers) for value in values]
     gradients = grad(_number(loss(recording.output)), [value for _, _, value in calls])
     for (row, part, value), gradient in zip(calls, gradients, strict=True):
-        product = by_heads(np.asarray(value, "float64") * np.asarray(gradient), part)
-        result[row, : part.num_heads] = np.nan_to_num(result[row, : part.num_heads]) - product.sum((0, 2, 3))
+        product = by_heads(np.asarray(value.detach(), "float64") * np.asarray(gradient), part)
+        result[row, : counts[row]] = np.nan_to_num(result[row, : counts[row]]) - product.sum((0, 2, 3))
     return result
 
 
-def _heads(recording: Recording, path: str) -> list[Any]:
-    return recording._kept.get(f"{path}.heads" if path else "heads", [])
-
-
 def _number(loss: Any) -> Tensor:
-    if not isinstance(loss, Tensor) or loss.size != 1:
+    if not isinstance(loss, Tensor) or math.prod(loss.shape) != 1:
         got = f"a Tensor {loss.shape}" if isinstance(loss, Tensor) else shown(loss)
         raise ValueError(f"importance: loss must give a Tensor of one number; got {got}")
     return loss

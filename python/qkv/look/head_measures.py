@@ -84,8 +84,8 @@ def measures(
     used = False
     sums = []
     real: dict[int, Any] = {}  # of queries, as the last self-attention of so many said
-    for path, part, calls in recording._attentions():
-        total = np.zeros((2, len(Measures._fields), part.num_heads))
+    for path, _, calls in recording._attentions():
+        total = np.zeros((2, len(Measures._fields), calls[0].shape[1]))
         for call in calls:
             batch, _, queries, keys = call.shape
             ids, words = _tokens_of(recording, path, keys) if given is None else given

@@ -24,10 +24,18 @@ class Part:
     def __init__(self, module: Any, path: str) -> None:
         self.module, self.paths = module, [path]
         found = _core.attention_heads(module)
-        self.words = _OF_MODULE if not found else _WITHOUT_WEIGHTS if found == (-1,) else WORDS
-        self.attention = self.words is WORDS
+        # A module of one's own may call a function of attention: its calls tell, and how many heads there are.
+        self.open = not found and bool(getattr(module, "_may_attend", False))
+        self.words = (
+            WORDS if self.open else _OF_MODULE if not found else _WITHOUT_WEIGHTS if found == (-1,) else WORDS
+        )
+        self.attention = bool(found) and self.words is WORDS
         self.head_axis = self.attention and found[0] is not None  # of its weights
         self.num_heads: int = found[0] if self.head_axis else 1
+
+    def has_heads(self, axes: int) -> bool:
+        """Whether values with so many axes have one of heads."""
+        return axes > 3 if self.open else self.head_axis
 
     @property
     def crosses(self) -> bool:
@@ -67,11 +75,11 @@ class Names:
     @property
     def attentions(self) -> list[tuple[str, Part]]:
         """The attention modules and their paths."""
-        return [
-            (name.rpartition(".")[0], part)
-            for name, (part, word) in self._of.items()
-            if word == "weights" and part.attention
-        ]
+        return [(path, part) for path, part in self.having("weights") if part.attention]
+
+    def having(self, word: str) -> list[tuple[str, Part]]:
+        """The modules that have, or may have, a value of that word, and their paths."""
+        return [(name.rpartition(".")[0], part) for name, (part, own) in self._of.items() if own == word]
 
     def nearest(self, name: str) -> str:
         """Say what was meant by a name that does not exist."""
@@ -96,6 +104,24 @@ class Names:
             found.update(matches)
         numbers = None if layers is None else self._numbers(layers)
         return [n for n in self._of if n in found and (numbers is None or layer_of(n) in numbers)]
+
+    def refuse_nothing(self, keep: str | Iterable[str], wanted: list[str], kept: Iterable[str]) -> None:
+        """Refuse a word or pattern of `keep` that no call computed anything of."""
+        found = set(kept)
+        for pattern in self._several("keep", keep, str):
+            asked = [name for name in self.matching(pattern) if name in wanted]
+            if not asked or found.intersection(asked):
+                continue
+            sure = [name for name in asked if not self._of[name][0].open or self._of[name][1] in _OF_MODULE]
+            reason = (
+                f"the call computed no Tensor of that word in {sure[0].rpartition('.')[0] or 'the model'}"
+                if sure
+                else "no attention layer and no scaled_dot_product_attention of qkv.torch was called; weights that a "
+                'module computes itself are outputs of a part, such as nn.Softmax: keep=("*.output",)'
+            )
+            raise ValueError(
+                f"{self.operation}: keep must hold what the call computes; got {pattern!r}, but {reason}"
+            )
 
     def matching(self, pattern: str) -> list[str]:
         """Names whose last word is the pattern, or that match it as a whole."""

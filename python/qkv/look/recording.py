@@ -17,6 +17,7 @@ from .._public import explained
 from .._words.errors import closest
 from ..functions.image import picture
 from .names import Names, Part
+from .watching import Watcher
 
 
 class Recording:
@@ -236,10 +237,10 @@ def _computed(value: Any, name: str) -> Any:
 
 
 def by_heads(weights: Any, part: Part) -> Any:
-    """Return values ``(B, H, Lq, Lk)``, whichever axes are missing."""
-    if not part.head_axis:
+    """Return values ``(B, H, Lq, Lk)``, whichever axes are missing; more leading ones become one."""
+    if not part.has_heads(len(weights.shape)):
         weights = weights[..., None, :, :]
-    return weights if len(weights.shape) == 4 else weights[None]
+    return weights if len(weights.shape) == 4 else weights.reshape(-1, *weights.shape[-3:])
 
 
 @explained
@@ -262,7 +263,8 @@ def record(
     keep : iterable of str
         Words (``input queries keys values scores weights heads output``) or patterns of whole names, such as
         ``"layers.0.*"``. Nothing of size ``(Lq, Lk)`` is stored for `scores` and `weights` of the fused attention. A
-        layer with ``comm`` has those of this rank's rows, and no `scores` and `weights`.
+        layer with ``comm`` has those of this rank's rows, and no `scores` and `weights`. A module of one's own in
+        `qkv.torch` that calls ``F.scaled_dot_product_attention`` has these words, too; their values are stored.
     layers : sequence of int, optional
         Keep only names whose first number is one of these; negative ones count from the end.
     keep_graph : bool
@@ -276,7 +278,8 @@ def record(
     Raises
     ------
     ValueError
-        If `keep` or `layers` name nothing of the model, or `scores` or `weights` of a layer with ``comm``.
+        If `keep` or `layers` name nothing of the model, or nothing that this call computes, or `scores` or `weights`
+        of a layer with ``comm``.
     TypeError
         If the model is not a module.
 
@@ -291,22 +294,23 @@ def record(
     """
     names = Names("record", model)
     wanted = names.selected(keep, layers)
-    observer = _core.Observer(keep_graph)
+    watcher = Watcher(keep_graph)
     keys = {id(part): key for key, part in enumerate(names.parts)}
     for name in wanted:
         part, word = names[name]
-        observer.record(keys[id(part)], part.module, word)
-    observer.enter()
+        watcher.record(keys[id(part)], part.module, word)
+    watcher.enter()
     try:
         output = model(*inputs, **keywords)
     finally:
-        observer.leave()
+        watcher.leave()
     seen: dict[tuple[int, str], list[Any]] = {}
-    for key, word, value in observer.seen(keep_graph):
+    for key, word, value in watcher.seen():
         seen.setdefault((key, word), []).append(value)
     kept = {}
     for name in wanted:
         part, word = names[name]
         if values := seen.get((keys[id(part)], word)):
             kept[name] = values
+    names.refuse_nothing(keep, wanted, kept)
     return Recording(names, kept, wanted, (model, inputs, keywords, output))

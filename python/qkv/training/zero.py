@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class Zero:
 
     def _shared(self, comm: Ranks, optimizer: Any) -> list[tuple[int, Any]]:
         params = optimizer.params
-        return list(zip(owners([p.size for p in params], comm.size), params, strict=True))
+        return list(zip(owners([math.prod(p.shape) for p in params], comm.size), params, strict=True))
 
     def keep_own(self, comm: Ranks, optimizer: Any) -> None:
         """Forget the state of other ranks' parameters."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 
 from ... import torch
 from ...torch import nn
+from ..nn._watching import watched
 from .training import Classifier, Module, _undefined
 
 
@@ -53,8 +55,22 @@ class DotProductAttention(nn.Module):
 
     def forward(self, queries, keys, values, valid_lens=None):
         """``(B, Lq, d)``."""
-        self.attention_weights = masked_softmax(self.scores(queries, keys), valid_lens)
-        return torch.bmm(self.dropout(self.attention_weights), values)
+        seen = partial(self._seen, len(queries))
+        queries, keys, values = seen("queries", queries), seen("keys", keys), seen("values", values)
+        scores = seen("scores", self.scores(queries, keys))
+        self.attention_weights = seen("weights", masked_softmax(scores, valid_lens))
+        return seen("heads", torch.bmm(self.dropout(self.attention_weights), values))
+
+    num_heads: int | None = None  # of the layer that it is a part of, whose heads are beside the items
+
+    @property
+    def _attention_heads(self):
+        return (self.num_heads,)
+
+    def _seen(self, items: int, word: str, x):
+        """A value as qkv.look sees and changes it."""
+        heads = self.num_heads
+        return watched(self, word, x, None if heads is None else (items // heads, heads))
 
 
 class AdditiveAttention(DotProductAttention):
@@ -80,6 +96,7 @@ class MultiHeadAttention(Module):
     def __init__(self, num_hiddens, num_heads, dropout, bias=False):
         super().__init__()
         self.num_heads, self.attention = num_heads, DotProductAttention(dropout)
+        self.attention.num_heads = num_heads
         self.W_q, self.W_k, self.W_v, self.W_o = (nn.LazyLinear(num_hiddens, bias=bias) for _ in range(4))
 
     def transpose_qkv(self, X):

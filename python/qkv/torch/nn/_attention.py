@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from ... import _core
 from .. import _dtypes
 from .._arguments import tensor
 from .._creation import zeros
@@ -16,7 +16,8 @@ from .._tensor import Tensor
 from . import functional as F
 from . import init
 from ._layers import NonDynamicallyQuantizableLinear, add_parameter
-from ._module import Module, _in_class
+from ._module import Module
+from ._watching import watched
 
 
 def additive(mask, name: str, kind) -> Tensor | None:
@@ -112,24 +113,24 @@ class MultiheadAttention(Module):
         mask = self._mask(
             attn_mask, key_padding_mask, batch if batched else None, length, keys, given[0].dtype
         )
+        seen = partial(watched, self, lead=None if batched else ())
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.split(self.embed_dim)
         points, heads = ("queries", "keys", "values"), (self.num_heads, self.embed_dim // self.num_heads)
         q, k, v = (  # (L, B, E) to (B, H, L, D)
-            self._watched(point, F.linear(x, w, b).reshape(*x.shape[:2], *heads).permute(1, 2, 0, 3), batched)
+            seen(point, F.linear(x, w, b).reshape(*x.shape[:2], *heads).permute(1, 2, 0, 3))
             for point, x, w, b in zip(points, given, self._weights(), biases, strict=True)
         )
         weights = None
         if need_weights:
             scores = (q * math.sqrt(1.0 / heads[1])) @ k.transpose(-2, -1)
-            scores = self._watched("scores", scores if mask is None else scores + mask, batched)
-            weights = self._watched("weights", F.softmax(scores, -1), batched)
+            scores = seen("scores", scores if mask is None else scores + mask)
+            weights = seen("weights", F.softmax(scores, -1))
             weights = F.dropout(weights, self.dropout, self.training)
             context = weights @ v
             weights = mean(weights, 1) if average_attn_weights else weights
         else:
-            drop = self.dropout if self.training else 0.0
-            context = F.scaled_dot_product_attention(q, k, v, mask, drop)
-        rows = self._watched("heads", context, batched).permute(2, 0, 1, 3)
+            context = F.attend_watched(self, (q, k, v), mask, self.dropout if self.training else 0.0, seen)
+        rows = seen("heads", context).permute(2, 0, 1, 3)
         rows = rows.reshape(length * batch, self.embed_dim)
         out = self.out_proj(rows).reshape(length, batch, self.embed_dim)
         if not batched:
@@ -161,12 +162,6 @@ class MultiheadAttention(Module):
     @property
     def _attention_heads(self) -> tuple[int]:
         return (self.num_heads,)
-
-    def _watched(self, point, x, batched):
-        if not _core.observed():
-            return x
-        seen = _in_class(_core.watched(self, point, x if batched else x[0]))
-        return seen if batched else seen[None]
 
     def _mask(self, attn_mask, padding, batch: int | None, length: int, keys: int, kind) -> Tensor | None:
         """Both masks as one that is added to scores ``(B, H, Lq, Lk)``; no `batch` stands for inputs without one."""

@@ -19,6 +19,7 @@ from .._elementwise import cast
 from .._grad_mode import no_grad
 from .._tensor import Core, Tensor
 from ._registry import CoreModule, Entries, ModuleType
+from ._watching import calling
 from .parameter import Parameter, UninitializedParameter, check_part, forget_gradients, is_of_other_torch
 
 T = TypeVar("T", bound="Module")
@@ -112,6 +113,11 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
         CoreModule.__init__(self)
         vars(self).update(settings)
 
+    @property
+    def _may_attend(self) -> bool:
+        """Whether `forward` is written by others, who may call attention there."""
+        return not type(self).__module__.startswith(_PACKAGE)
+
     _parameters = property(lambda self: Entries(self, "parameter"))
     _buffers = property(lambda self: Entries(self, "buffer"))
     _modules = property(lambda self: Entries(self, "module"))
@@ -180,7 +186,8 @@ class Module(CoreModule, metaclass=ModuleType):  # type: ignore[misc]
 
     def __call__(self, *args, **kwargs):
         if _core.observed():
-            return _core.observed_call(self, self._called, args, kwargs)
+            with calling(self):
+                return _core.observed_call(self, self._called, args, kwargs)
         return self._called(*args, **kwargs)
 
     def _called(self, *args, **kwargs):

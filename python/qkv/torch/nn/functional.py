@@ -25,6 +25,7 @@ from .._reductions import floating, mean, norm  # noqa: F401
 from .._shaping import memory_order
 from .._spelling import answer
 from .._tensor import FUNCTIONS, Core, Tensor, _core_shape, named, refuse_attribute, wrap
+from . import _watching as watching
 from ._losses import (  # noqa: F401
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -239,7 +240,25 @@ def scaled_dot_product_attention(
     """
     given = {"query": query, "key": key, "value": value}
     inputs = tuple(tensor_of("scaled_dot_product_attention", name, x) for name, x in given.items())
-    rank = len(query.shape)
+    if (module := watching.watched_module()) is None:
+        return _fused(inputs, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    options = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    return watching.attention(module, inputs, options, *_ways(dropout_p, options))  # type: ignore[no-any-return]
+
+
+def attend_watched(module, inputs, attn_mask, dropout_p, seen) -> Tensor:
+    """The same in a layer that sees its scores and weights by ``seen(word, value)``, and the rest itself."""
+    options = {"attn_mask": attn_mask, "is_causal": False, "scale": None, "enable_gqa": False}
+    return watching.with_weights(module, inputs, options, *_ways(dropout_p, options), seen)  # type: ignore[no-any-return]
+
+
+def _ways(dropout_p: float, options: dict[str, Any]) -> tuple[Any, Any]:
+    """How weights are dropped out, and the fused attention."""
+    return partial(dropout, p=dropout_p), lambda inputs: _fused(inputs, dropout_p=dropout_p, **options)
+
+
+def _fused(inputs, attn_mask, dropout_p, is_causal, scale, enable_gqa) -> Tensor:
+    rank = len(inputs[0].shape)
     batch = 1 if enable_gqa and rank == 4 else -2  # axes that all have
     leads = {(len(x.shape), *x.shape[:batch]) for x in inputs}
     attend_all = _attend if len(leads) == 1 and 2 <= rank <= 4 else _attend_broadcast
