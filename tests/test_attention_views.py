@@ -109,7 +109,7 @@ class TestEveryView:
         assert ids[0] != ids[1]
         assert first.replace(ids[0], ids[1]) == again
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(|fetch\(|innerHTML", first)
-        assert "exact to" in Reader(first).text["p"][0]
+        assert "rounded to" in Reader(first).text["p"][0]
 
     @pytest.mark.parametrize("name", sorted(VIEWS.keys() - {"image_view"}))
     def test_tokens_are_never_markup(self, name):
@@ -328,7 +328,7 @@ class TestLayerView:
         assert repr(view) == "LayerView(2 layers of 2 heads, 512 queries, 512 keys)"
         about = data_of(view)
         assert (about["queries"], about["rows"], about["columns"]) == (None, [0, 601], [0, 601])
-        told = r"A pixel stands for up to 2 x 2 weights\. The \d+ largest pixels of each row are exact"
+        told = r"A pixel stands for up to 2 x 2 weights\. The \d+ largest pixels of each row are rounded to"
         assert re.search(told, plot.layer_view(kept, rows=(0, 601), columns=(0, 513))._repr_html_())
         assert "A pixel" not in plot.layer_view(kept, rows=(0, 500), columns=(0, 9))._repr_html_()
         image = kept.image("layers.1.self_attn", size=(512, 512))

@@ -32,7 +32,7 @@ class TestNeuronView:
         layer = data["layers"][1]
         queries = np.frombuffer(base64.b64decode(layer["queries"]), "<i2").reshape(layer["shapes"][0])
         expected = kept["layers.1.self_attn.queries"][0]
-        np.testing.assert_allclose(queries * layer["scales"][0] / 32767, expected, atol=1e-4)
+        np.testing.assert_allclose(queries * layer["scales"][0] / 32764, expected, atol=1e-4)
         np.testing.assert_allclose(
             unpacked(layer["scores"])[0],
             kept["layers.1.self_attn.scores"][0],
@@ -102,18 +102,63 @@ class TestImageView:
         data = data_of(view)
         colors = np.frombuffer(base64.b64decode(data["image"]), np.uint8).reshape(*data["size"], 3)
         np.testing.assert_array_equal(colors, IMAGE)
-        assert (data["special"], data["patches"], data["query"]) == (special, [3, 3], 4 + special)
+        assert (data["special"], data["patches"], data["query"]) == (["CLS"] * special, [3, 3], 4 + special)
 
     def test_large_images_are_made_smaller(self):
         data = data_of(plot.image_view(weights(4, 4), np.zeros((900, 1200, 3))))
         assert data["size"] == [336, 448]
 
+    @pytest.mark.parametrize(("special", "told"), [(0, ""), (1, " and CLS"), (5, " and CLS and 4 registers")])
+    def test_any_grid_and_tokens_before_it(self, special, told):
+        L = 15 + special
+        table = weights(2, L, L)
+        view = plot.image_view(table, IMAGE, grid=(3, 5), query=7 + special, head=1)
+        assert repr(view) == f"ImageView(1 layer of 2 heads, 3 x 5 patches{told})"
+        ax = view[1][0]
+        strength = ax.images[1].get_array()[..., 3]
+        row = table[1, 7 + special, special:]
+        np.testing.assert_allclose(strength, 0.8 * (row / row.max()).reshape(3, 5))
+        assert ax.patches[0].get_xy() == (2, 1)
+        data = data_of(view)
+        names = ["CLS", "register 1", "register 2", "register 3", "register 4"]
+        assert (data["special"], data["patches"], data["words"]) == (names[:special], [3, 5], None)
+
+    @pytest.mark.parametrize("special", [0, 2])
+    def test_words_over_patches(self, special):
+        table = weights(4, 3, 6 + special)
+        view = plot.image_view(table, IMAGE, grid=(2, 3), tokens=["a", "black", "cat"], query=-1, head=2)
+        assert f"3 words over 2 x 3 patches{' and CLS and 1 register' if special else ''})" in repr(view)
+        ax = view[1][0]
+        row = table[2, 2, special:]
+        np.testing.assert_allclose(ax.images[1].get_array()[..., 3].ravel(), 0.8 * row / row.max())
+        assert len(ax.patches) == 0
+        assert data_of(view)["words"] == ["a", "black", "cat"]
+        with pytest.raises(ValueError, match="tokens must have 3 entries, one for each query; got 2"):
+            plot.image_view(table, IMAGE, grid=(2, 3), tokens=["a", "cat"])
+
+    def test_images_in_every_order_of_axes(self):
+        table, grey = weights(2, 5, 5), IMAGE[..., 0]
+        expected = plot.image_view(table, IMAGE).image
+        np.testing.assert_array_equal(expected, IMAGE)
+        np.testing.assert_array_equal(plot.image_view(table, IMAGE.transpose(2, 0, 1)).image, IMAGE)
+        np.testing.assert_array_equal(plot.image_view(table, IMAGE[..., :1]).image, np.stack([grey] * 3, -1))
+        for one in (grey, grey[None], grey[..., None], grey / 255):
+            np.testing.assert_array_equal(plot.image_view(table, one).image, np.stack([grey] * 3, -1))
+
+    @pytest.mark.parametrize("grid", [(3, 0), (4, 4), 3, ("a", "b"), (2, 2, 2)])
+    def test_grids_that_do_not_fit(self, grid):
+        with pytest.raises(
+            ValueError, match=r"^image_view: grid must be \(rows, columns\) of at most 10 patches"
+        ):
+            plot.image_view(weights(2, 10, 10), IMAGE, grid=grid)
+
     @pytest.mark.parametrize(
         ("shape", "image", "words"),
         [
-            ((6, 6), IMAGE, r"weights must be over the patches of a square grid, .*; got \(6, 6\)"),
-            ((4, 9), IMAGE, r"weights must be over the patches of a square grid, .*; got \(4, 9\)"),
-            ((4, 4), IMAGE[..., 0], r"image must be \(height, width, 3\), .*; got \(24, 36\)"),
+            ((6, 6), IMAGE, r"grid must be \(rows, columns\) of patches where .*; got weights over 6 keys"),
+            ((4, 9), IMAGE, r"weights must be \(L, L\) .*, or tokens must name the queries; got \(4, 9\)"),
+            ((4, 4), IMAGE[0, 0], r"image must be \(height, width, 3\) or .*; got \(3,\)"),
+            ((4, 4), IMAGE[..., :2], r"image must be \(height, width, 3\) or .*; got \(24, 36, 2\)"),
             ((4, 4), IMAGE.astype(int), "image must be uint8 or floats from 0 to 1; got int64 from 0 to 255"),
             (
                 (4, 4),

@@ -250,7 +250,9 @@ class TestLayerView:
         tab.run("document.querySelector('.large').focus()")
         press(tab, "ArrowDown", 3)
         press(tab, "ArrowRight", 2)
-        assert note(tab) == f"layer 1, head 2   {TOKENS[3]} → {TOKENS[2]}   {HEADS[1, 2, 3, 2]:.4f}"
+        start, _, weight = note(tab).rpartition("   ")
+        assert start == f"layer 1, head 2   {TOKENS[3]} → {TOKENS[2]}"
+        assert float(weight) == pytest.approx(HEADS[1, 2, 3, 2], abs=1e-4)
 
     def test_the_keyboard_goes_from_head_to_head(self, opened):
         tab = opened(html(EVERY["layer_view"]()))
@@ -393,6 +395,6 @@ def test_compare_view(opened):
     )
     difference = (b - a)[1].ravel()
     shown = np.abs(difference) > 0.02
-    np.testing.assert_array_equal(np.array(tab.run(reds))[shown] > 100, difference[shown] < 0)
+    np.testing.assert_array_equal(np.array(tab.run(reds))[shown] > 100, difference[shown] > 0)
     choose(tab, "show", "a")
-    assert set(tab.run(reds)) <= set(range(100))
+    assert set(tab.run(reds)) <= {0, *range(170, 256)}

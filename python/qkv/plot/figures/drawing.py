@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _MOST_PANELS = 20
+# Colours of what is more and less than 0, of NaN and of what is excluded, as in view.css.
+MORE, LESS, NAN, OUT = "#cb281d", "#1f6fb4", "#9628be", "#a5a5a5"
 
 
 def pyplot() -> ModuleType:
@@ -201,17 +203,75 @@ def one_bar(fig: Figure, axes: NDArray[Any], image: AxesImage, shrink: float) ->
 def draw_matrix(
     ax: Axes,
     table: NDArray[np.floating],
-    cmap: str,
+    cmap: Any,
     vmin: float | None,
     vmax: float | None,
     aspect: Any = "equal",
 ) -> AxesImage:
-    """Draw (Lq, Lk) with the first query on top."""
+    """Draw (Lq, Lk) with the first query on top; NaN and infinite numbers in colours of their own."""
     from matplotlib.ticker import AutoLocator
 
+    finite = np.isfinite(table)
+    if not finite.any():
+        vmin, vmax = (0.0 if vmin is None else vmin), (1.0 if vmax is None else vmax)
     image = ax.imshow(table, cmap=cmap, vmin=vmin, vmax=vmax, aspect=aspect)
+    if not finite.all():
+        from matplotlib.colors import to_rgba
+
+        over = np.zeros((*table.shape, 4))
+        for color, _, which in _odd(table):
+            over[which] = to_rgba(color)
+        ax.imshow(over, aspect=aspect)
     for axis in (ax.xaxis, ax.yaxis):
         locator = AutoLocator()
         locator.set_params(integer=True, min_n_ticks=1)  # there is no key 2.5
         axis.set_major_locator(locator)
     return image
+
+
+def _odd(table: NDArray[np.floating]) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """Return the colour, the name and the places of numbers that are not finite."""
+    kinds = ((NAN, "NaN", np.isnan), (MORE, "inf", np.isposinf), (OUT, "-inf: excluded", np.isneginf))
+    return [(color, name, test(table)) for color, name, test in kinds if test(table).any()]
+
+
+def color_of(x: float) -> str:
+    """Return the colour of a number: of its sign, or of what it is instead of a number."""
+    return NAN if math.isnan(x) else OUT if x == -math.inf else LESS if x < 0 else MORE
+
+
+def has_odd(*tables: NDArray[np.floating]) -> bool:
+    """Return whether a number is not finite."""
+    return not all(bool(np.isfinite(table).all()) for table in tables)
+
+
+def name_odd(
+    fig: Figure, axes: Any, *tables: NDArray[np.floating], is_new: bool = True, more: str = "", less: str = ""
+) -> None:
+    """Say below the figure, or in its last axes where they are the caller's, what colours mean."""
+    names = {name: color for table in tables for color, name, _ in _odd(table)}
+    names = {text: color for text, color in ((more, MORE), (less, LESS)) if text} | names
+    if not names:
+        return
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=color, label=name) for name, color in names.items()]
+    options: dict[str, Any] = {"handles": handles, "fontsize": "x-small", "handlelength": 1.0}
+    if not is_new:
+        np.ravel(axes)[-1].legend(loc="best", **options)
+        return
+    place = "outside lower center" if fig.get_layout_engine() is not None else "lower center"
+    fig.legend(loc=place, ncols=len(handles), frameon=False, **options)
+
+
+def signed_colors(name: str | None, low: float, high: float) -> Any:
+    """Return the colours of numbers from `low` to `high`: of signed ones white is 0, red more and blue less."""
+    if name is not None or low >= 0:
+        return name or "Reds"
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    top = max(-low, high) or 1.0
+    return ListedColormap(
+        colormaps["RdBu_r"](np.linspace(0.5 + 0.5 * low / top, 0.5 + 0.5 * high / top, 256))
+    )

@@ -16,6 +16,7 @@ from .drawing import (
     draw_matrix,
     grid_of_axes,
     matrix_of,
+    name_odd,
     numbers,
     one_axes,
     one_bar,
@@ -125,6 +126,7 @@ def show_heatmaps(
         )
     if share_scale:
         one_bar(fig, axes, image, 0.6)
+    name_odd(fig, axes, table, is_new=ax is None)
     if ax is None:  # panels share their axes: only the outer ones show labels
         for panel in axes[-1]:
             label_ticks(panel, xticks, None)
@@ -218,6 +220,7 @@ def heatmap(
     own.set(xlabel=readable_title(xlabel), ylabel=readable_title(ylabel), title=readable_title(title))
     if colorbar is not None:
         fig.colorbar(image, ax=own, shrink=colorbar)
+    name_odd(fig, own, table, is_new=ax is None)
     if ax is None:
         whole(fig)
         fit_ticks([own], xticks, yticks)
@@ -359,6 +362,7 @@ def heatmap_row(
         one_bar(fig, axes, image, shrink)
     else:
         fig.colorbar(image, ax=list(axes), shrink=shrink)
+    name_odd(fig, axes, *tables, is_new=ax is None)
     if ax is None:
         whole(fig)
     return fig, axes

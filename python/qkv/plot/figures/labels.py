@@ -45,7 +45,7 @@ def label_ticks(ax: Axes, keys: Sequence[Any] | None, queries: Sequence[Any] | N
     for axis, tokens in ((ax.xaxis, keys), (ax.yaxis, queries)):
         if tokens is None:
             continue
-        words = [str(token) for token in tokens]
+        words = [named(str(token)) for token in tokens]
         slanted = axis is ax.xaxis and max(map(len, words)) > 2
         axis.set_ticks(range(len(words)), words)
         for tick, word in zip(axis.get_major_ticks(), words, strict=True):
@@ -145,12 +145,18 @@ def families(token: str) -> list[str]:
 @functools.lru_cache(maxsize=4096)
 def drawn(token: str) -> str:
     """Return what fonts draw for a token: characters that none has by their numbers, in visual order."""
-    fonts = tuple(families(token))
-    named = ""
+    text = named(token)
+    return text if _shapes() else visual(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def named(token: str) -> str:
+    """Return a token with characters that no font has by their numbers."""
+    fonts, text = tuple(families(token)), ""
     for is_drawn, signs in itertools.groupby(token, lambda sign: _is_drawn_by(fonts, sign)):
         missing = [f"{ord(sign):04X}" for sign in (signs if not is_drawn else ()) if not _is_invisible(sign)]
-        named += "".join(signs) + (f"[U+{' '.join(missing)}]" if missing else "")
-    return named if _shapes() else visual(named)
+        text += "".join(signs) + (f"[U+{' '.join(missing)}]" if missing else "")
+    return text
 
 
 def _is_invisible(sign: str) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..._public import explained
 from .heads import Layers, Weights, layers_of, title_of
 from .layer_view import LayerView
@@ -26,7 +29,7 @@ def compare_view(
     head: int | None = None,
     item: int = 0,
     title: str | None = None,
-    cmap: str = "RdBu",
+    cmap: str | None = None,
     figsize: tuple[float, float] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
 ) -> AttentionView:
@@ -47,8 +50,8 @@ def compare_view(
     item : int
         Which sentence of a batch is drawn; the title says so.
     title : str, optional
-    cmap : str
-        Of the figure; its middle is 0.
+    cmap : str, optional
+        Of the figure; its middle is 0. Red, where `b` has more, and blue unless given.
     figsize : (width, height), optional
         Of the whole figure, in inches.
     ax : array or sequence of matplotlib.axes.Axes, optional
@@ -84,12 +87,18 @@ def compare_view(
     view.fill(name, both[1][0], tokens, key_tokens, layer, head, item)
     seen, before = view.layers, [table[:, : len(view.queries), : len(view.keys)] for table in both[0][0]]
     view.sides = before, seen
-    view.layers = [after - first for first, after in zip(before, seen, strict=True)]
+    view.layers = [_difference(first, after) for first, after in zip(before, seen, strict=True)]
     greatest = largest(view.layers) or 1.0
     view.title, view.cmap, view.figsize = title_of(title, item, both[0][1]), cmap, figsize
-    view.ends = -greatest, greatest
+    view.ends, view.signs = (-greatest, greatest), ("b has more", "b has less")
     view._into(ax)
     return view
+
+
+def _difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
+    """b - a; -inf where both exclude a key."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(a) & np.isneginf(b), -np.inf, b - a)
 
 
 class CompareView(LayerView):
@@ -97,7 +106,7 @@ class CompareView(LayerView):
 
     sides: tuple[Layers, Layers]
 
-    def _tables(self) -> list[tuple[str, Layers, float, bool]]:
+    def _tables(self) -> list[tuple[str, Layers, float, bool | None]]:
         top = max(largest(side) for side in self.sides) or 1.0
-        sides = [(name, side, top, False) for name, side in zip("ab", self.sides, strict=True)]
+        sides = [(name, side, top, None) for name, side in zip("ab", self.sides, strict=True)]
         return [("b - a", self.layers, self.ends[1], True), *sides]

@@ -1,5 +1,5 @@
 const LINE = 22, LEFT = 150, RIGHT = 350, TOP = 12, LEAST = 0.005;  // as in head_view.py
-const weights = weightsOf(data.weights);
+const weights = weightsOf(data.weights), top = Math.max(data.weights.top, 1);
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
 const part = select("from → to", data.parts.map((each) => each.name), data.part, lay);
@@ -52,10 +52,10 @@ function draw() {
   for (let q = queries[0]; q < queries[1]; q++) {
     if (byQuery && q !== at) continue;
     weights.each(+layer.value, +head.value, q, (k, weight) => {
-      if (!(weight > LEAST) || k < keys[0] || k >= keys[1] || (chosen && !byQuery && k !== at)) return;
+      if (Math.abs(weight) <= LEAST || weight === -Infinity || k < keys[0] || k >= keys[1] || (chosen && !byQuery && k !== at)) return;
       shape("line", lines, {
         x1: LEFT, x2: RIGHT, y1: height(q - queries[0]), y2: height(k - keys[0]),
-        "stroke-opacity": Math.min(weight, 1).toFixed(3),
+        class: shade(weight, 1)[0], "stroke-opacity": weight === weight ? Math.min(Math.abs(weight) / top, 1).toFixed(3) : 1,
       });
       found.push([weight, byQuery ? data.keys[k] : data.queries[q]]);
     });
@@ -65,7 +65,7 @@ function draw() {
     text.classList.toggle("chosen", Boolean(chosen) && chosen.side === side && chosen.place === place);
   }));
   if (!chosen) { note.textContent = ""; return; }
-  found.sort((a, b) => b[0] - a[0]);
+  found.sort((a, b) => loud(b[0]) - loud(a[0]));
   const rest = byQuery ? weights.rest(+layer.value, +head.value, at) : 0;
   note.textContent = found.slice(0, 5).map(([weight, token]) => isolated(token) + " " + percent(weight)).join("   ")
     + (rest > 0 ? "   the others of the row together " + percent(rest) : "");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from ..._public import explained
 from ..._words.errors import shown
-from ..figures.drawing import check_number, given_axes
+from ..figures.drawing import LESS, MORE, NAN, check_number, given_axes, has_odd, name_odd
 from ..figures.labels import add_label, widest
 from ..figures.texts import readable_title
 from .heads import HeadsView, Weights, layers_of, sentence_of, title_of
+from .packing import has_negative, largest
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -164,16 +165,16 @@ class HeadView(HeadsView):
         sides = {"queries": self.queries, "keys": self.keys, "parts": parts, "part": 0}
         return {**self._heads(0, blocks=False), **sides}
 
-    def _exactness(self, about: dict[str, Any]) -> str:
-        return f"{super()._exactness(about)} Weights up to {LEAST} are not drawn."
+    def _rounding(self, about: dict[str, Any]) -> str:
+        return f"{super()._rounding(about)} Weights up to {LEAST} are not drawn."
 
     def _drawing(self) -> str:
         _, queries, keys = self.parts[0]
-        matrix = np.nan_to_num(self.layers[self.layer][self.head or 0])[slice(*queries), slice(*keys)]
+        matrix = self.layers[self.layer][self.head or 0][slice(*queries), slice(*keys)]
         lines = "".join(
-            f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" '
-            f'stroke-opacity="{min(float(matrix[q, k]), 1.0):.3f}"/>'
-            for q, k in np.argwhere(matrix > LEAST)[:5000]
+            f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" class="{kind}" '
+            f'stroke-opacity="{strength:.3f}"/>'
+            for q, k, strength, kind in _lines(matrix, largest(self.layers), 5000)
         )
         texts = "".join(
             f'<text class="{side}" text-anchor="{anchor}" x="{x}" y="{_height(place)}" dy="0.35em">'
@@ -201,15 +202,22 @@ class HeadView(HeadsView):
         names = [readable_title(name) for name in names]
         high, wide, gap = INCHES
         ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]
+        top, is_signed = largest([table]), has_negative([table])
+        below = 0.3 if is_signed or has_odd(table) else 0.0
         if ax is None:
             columns = min(self.ncols, len(heads))
             rows = math.ceil(len(heads) / columns)
             width, height = (1 + sum(ends)) * wide + gap, high * max(len(queries), len(keys)) + 0.4
             above = 0.3 if self.title else 0.0
-            size = self.figsize or (columns * width, rows * height + above)
+            size = self.figsize or (columns * width, rows * height + above + below)
             fig, grid = subplots(rows, columns, figsize=size)
             fig.subplots_adjust(
-                0, 0, 1, 1 - (above + 0.3) / size[1], wspace=gap / width, hspace=0.4 / (height - 0.4)
+                0,
+                below / size[1],
+                1,
+                1 - (above + 0.3) / size[1],
+                wspace=gap / width,
+                hspace=0.4 / (height - 0.4),
             )
             panels = grid.ravel()
             for unused in panels[len(heads) :]:
@@ -219,29 +227,50 @@ class HeadView(HeadsView):
         else:
             fig, panels = given_axes("head_view", ax, (len(heads),))
         for panel, head, name in zip(panels, heads, names, strict=False):
-            _draw_head(panel, table[head], queries, keys, self.color)
+            _draw_head(panel, table[head], queries, keys, (self.color, top))
             panel.set(xlim=(-ends[0], 1 + ends[1]))
             panel.set_title(name, fontsize="small")
+        signs = {"more": "above 0", "less": "below 0"} if is_signed else {}
+        name_odd(fig, panels, table, is_new=ax is None, **signs)
         return fig, panels[: len(heads)]
 
 
 def _draw_head(
-    ax: Axes, matrix: NDArray[np.floating], queries: list[str], keys: list[str], color: str
+    ax: Axes,
+    matrix: NDArray[np.floating],
+    queries: list[str],
+    keys: list[str],
+    color_and_top: tuple[str, float],
 ) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
-    strength = np.clip(np.nan_to_num(matrix), 0.0, 1.0)
-    pairs = np.argwhere(strength > LEAST)
-    lines = [[(0.0, float(q)), (1.0, float(k))] for q, k in pairs]
-    colors = [(*to_rgba(color)[:3], float(strength[q, k])) for q, k in pairs]
-    widths = [0.5 + 2.0 * float(strength[q, k]) for q, k in pairs]
-    ax.add_collection(LineCollection(lines, colors=colors, linewidths=widths))
+    (color, top), is_signed = color_and_top, has_negative([matrix])
+    hues = {"more": MORE if is_signed else color, "less": LESS, "nan": NAN}
+    found = list(_lines(matrix, top))
+    lines = [[(0.0, float(q)), (1.0, float(k))] for q, k, _, _ in found]
+    colors = [(*to_rgba(hues[kind])[:3], strength) for _, _, strength, kind in found]
+    widths = [0.5 + 2.0 * strength if kind != "nan" else 0.8 for _, _, strength, kind in found]
+    styles = ["dotted" if kind == "nan" else "solid" for _, _, _, kind in found]
+    ax.add_collection(LineCollection(lines, colors=colors, linewidths=widths, linestyles=styles))
     for x, side, tokens in ((-0.04, "right", queries), (1.04, "left", keys)):
         for place, token in enumerate(tokens):
             add_label(ax, x, place, token, ha=side, va="center")
     ax.set(ylim=(max(len(queries), len(keys)) - 0.5, -0.5))
     ax.set_axis_off()
+
+
+def _lines(
+    matrix: NDArray[np.floating], top: float, most: int | None = None
+) -> Iterator[tuple[int, int, float, str]]:
+    """Yield query, key, strength and kind ("more", "less" than 0, "nan") of the lines of a head."""
+    seen = ~(np.abs(matrix) <= LEAST) & ~np.isneginf(matrix)
+    for q, k in np.argwhere(seen)[:most].tolist():
+        weight = float(matrix[q, k])
+        if math.isnan(weight):
+            yield q, k, 1.0, "nan"
+        else:
+            yield q, k, min(abs(weight) / max(top, 1.0), 1.0), "less" if weight < 0 else "more"
 
 
 def _height(place: int) -> int:

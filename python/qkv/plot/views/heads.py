@@ -13,7 +13,7 @@ from ..._types import Numbers
 from ..._words.errors import counted, shown
 from ..figures.drawing import check_number, numbers
 from ..figures.labels import readable
-from .packing import exactness, packed
+from .packing import key_of, packed, rounding
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def with_mean(layers: Layers) -> tuple[Layers, list[str]]:
     names = [str(head) for head in range(heads)]
     if heads == 1:
         return layers, names
-    return [np.concatenate([layer, layer.mean(0, keepdims=True)]) for layer in layers], [*names, "mean"]
+    with np.errstate(invalid="ignore"):  # inf and -inf
+        return [np.concatenate([layer, layer.mean(0, keepdims=True)]) for layer in layers], [*names, "mean"]
 
 
 def place_in(operation: str, name: str, place: Any, count: int, what: str) -> int:
@@ -161,5 +162,8 @@ class HeadsView(AttentionView):
         head = range(len(names))[unless_given] if self.head is None else self.head
         return {"weights": packed(tables, **options), "heads": names, "layer": self.layer, "head": head}
 
-    def _exactness(self, about: dict[str, Any]) -> str:
-        return exactness(about["weights"])
+    def _rounding(self, about: dict[str, Any]) -> str:
+        return rounding(about["weights"])
+
+    def _key(self, about: dict[str, Any]) -> list[tuple[str, str]]:
+        return key_of([about["weights"]])

@@ -1,4 +1,5 @@
-const weights = weightsOf(data.weights), [rows, columns] = data.patches, special = data.special;
+const weights = weightsOf(data.weights), [rows, columns] = data.patches, special = data.special.length;
+const named = data.words || data.special;  // queries that are no patches
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
 const [height, width] = data.size, photo = element("canvas", null, { width, height });
@@ -13,10 +14,10 @@ for (let i = 0; i < width * height; i++) {
   pixels.data[4 * i + 3] = 255;
 }
 photo.getContext("2d").putImageData(pixels, 0, 0);
-if (special) {
-  const button = element("button", controls, { type: "button", textContent: "CLS" });
-  button.addEventListener("click", () => { query = 0; draw(); });
-}
+named.forEach((name, i) => {
+  const button = element("button", controls, { type: "button", textContent: name });
+  button.addEventListener("click", () => { query = i; draw(); });
+});
 
 // The grey photograph, and the colour of each patch on it, as strong as its weight.
 function draw() {
@@ -25,29 +26,31 @@ function draw() {
     const weight = weights.exact(+layer.value, +head.value, query, k);
     found.push(weight === null ? weights.pooled(+layer.value, +head.value, query, k) : weight);
   }
-  const top = Math.max(...found) || 1, hue = color("hot").split(" ").join(",");
+  const top = topOf(found);
   context.filter = "grayscale(0.8)";
   context.drawImage(photo, 0, 0);
   context.filter = "none";
   found.forEach((weight, i) => {
-    context.fillStyle = `rgba(${hue},${(0.8 * Math.max(weight, 0) / top).toFixed(3)})`;
+    const name = shade(weight, top)[0], hue = color(name === "more" ? "hot" : name).split(" ").join(",");
+    context.fillStyle = `rgba(${hue},${(Number.isFinite(weight) ? 0.8 * Math.abs(weight) / top : 0.8).toFixed(3)})`;
     context.fillRect((i % columns) * wide, Math.floor(i / columns) * high, wide, high);
   });
-  const place = query - special;
+  const place = data.words ? -1 : query - special;
   if (place >= 0) {
     context.strokeStyle = "#00b4ff";
     context.lineWidth = Math.max(2, width / 200);
     context.strokeRect((place % columns) * wide, Math.floor(place / columns) * high, wide, high);
   }
-  const best = found.map((weight, i) => [weight, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
+  const best = found.map((weight, i) => [weight, i]).sort((a, b) => loud(b[0]) - loud(a[0])).slice(0, 3);
   const where = (i) => `(${Math.floor(i / columns)}, ${i % columns})`;
-  note.textContent = `${place < 0 ? "CLS" : "patch " + where(place)}:   `
+  note.textContent = `${place < 0 ? isolated(named[query]) : "patch " + where(place)}:   `
     + best.map(([weight, i]) => `${where(i)} ${percent(weight)}`).join("   ")
-    + (special ? `   CLS ${percent(weights.exact(+layer.value, +head.value, query, 0) || 0)}` : "");
+    + data.special.map((name, k) => `   ${name} ${percent(weights.exact(+layer.value, +head.value, query, k) || 0)}`).join("");
   canvas.setAttribute("aria-label", note.textContent);
 }
 
 function go(row, column) {
+  if (data.words) return;
   const inside = (value, n) => Math.max(0, Math.min(n - 1, value));
   query = special + inside(row, rows) * columns + inside(column, columns);
   draw();

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..._public import explained
 from ..._words.errors import shown
-from ..figures.drawing import draw_matrix, given_axes
+from ..figures.drawing import draw_matrix, given_axes, has_odd, name_odd, signed_colors
 from ..figures.labels import label_matrix, widest
 from .heads import (
     HeadsView,
@@ -24,7 +24,7 @@ from .heads import (
     tokens_of,
     with_mean,
 )
-from .packing import BUDGET, exactness, largest, packed, shrunk
+from .packing import BUDGET, ends_of, key_of, packed, rounding, shrunk
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def layer_view(
     head: int | None = None,
     item: int = 0,
     title: str | None = None,
-    cmap: str = "Reds",
+    cmap: str | None = None,
     vmax: float | None = None,
     figsize: tuple[float, float] | None = None,
     ax: Axes | Sequence[Axes] | None = None,
@@ -84,10 +84,11 @@ def layer_view(
     item : int
         Which sentence of a batch is drawn; the title says so.
     title : str, optional
-    cmap : str
-        Of the figure.
+    cmap : str, optional
+        Of the figure; "Reds", or of signed numbers red and blue, unless given.
     vmax : float, optional
-        The weight that gets the darkest colour; the greatest unless given. The lightest is 0.
+        The weight that gets the darkest colour; the greatest unless given. The lightest is 0; negative numbers get
+        another colour.
     figsize : (width, height), optional
         Of the whole figure, in inches.
     ax : array or sequence of matplotlib.axes.Axes, optional
@@ -128,7 +129,8 @@ def layer_view(
     view.spans = _spans(layers[0].shape[1:], tokens, rows, columns)
     view.fill(name, layers, tokens, key_tokens, layer, head, item)
     view.title, view.cmap, view.figsize = title_of(title, item, batch), cmap, figsize
-    view.ends = 0.0, (largest(view.layers) if vmax is None else vmax) or 1.0
+    low, high = ends_of(view.layers)
+    view.ends = min(low, 0.0), (max(high, 0.0) if vmax is None else vmax) or (1.0 if low >= 0 else 0.0)
     view._into(ax)
     return view
 
@@ -188,7 +190,8 @@ class LayerView(HeadsView):
     chosen: tuple[int, int] | None
     spans: Spans | None = None
     ends: tuple[float, float]
-    cmap: str
+    cmap: str | None
+    signs: tuple[str, str] = "above 0", "below 0"
     figsize: tuple[float, float] | None
 
     def fill(
@@ -206,9 +209,9 @@ class LayerView(HeadsView):
         )
         self.chosen = None if layer is None and head is None else place
 
-    def _tables(self) -> list[tuple[str, Layers, float, bool]]:
-        """Return what can be shown: name, weights, the one of the strongest colour, whether there are negative ones."""
-        return [("weights", self.layers, self.ends[1], False)]
+    def _tables(self) -> list[tuple[str, Layers, float, bool | None]]:
+        """Return what can be shown: name, weights, the one of the strongest colour, whether they are signed."""
+        return [("weights", self.layers, max(self.ends[1], -self.ends[0]), None)]
 
     def _data(self) -> dict[str, Any]:
         tables = self._tables()
@@ -232,23 +235,29 @@ class LayerView(HeadsView):
             "head": head,
         }
 
-    def _exactness(self, about: dict[str, Any]) -> str:
+    def _rounding(self, about: dict[str, Any]) -> str:
         top, pixels = about["tables"][0]["top"], ""
         if self.spans:
             sizes = zip(self.spans, self.layers[0].shape[1:], strict=True)
             each = [-(-(end - begin) // size) for (begin, end), size in sizes]
             pixels = f"A pixel stands for up to {each[0]} x {each[1]} weights. " if max(each) > 1 else ""
-        exact = exactness(about["tables"][0]["weights"], "pixel" if pixels else "weight")
-        return f"{pixels}{exact} Colours grow with the square root of the weight, up to {top:.3g}."
+        rounded = rounding(about["tables"][0]["weights"], "pixel" if pixels else "weight")
+        return f"{pixels}{rounded} Colours grow with the square root of the weight, up to {top:.3g}."
+
+    def _key(self, about: dict[str, Any]) -> list[tuple[str, str]]:
+        return key_of([table["weights"] for table in about["tables"]], *self.signs)
 
     def _plot(
         self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None
     ) -> tuple[Figure, NDArray[Any]]:
         layers = [shrunk(layer, PIXELS) for layer in self.layers]
+        colors = signed_colors(self.cmap, *self.ends)
+        words = ("", "") if self.signs is LayerView.signs or self.cmap else self.signs
         rows, cols, (Lq, Lk) = len(layers), len(layers[0]), layers[0].shape[1:]
         if ax is None:
             panel = PANEL, PANEL * max(0.5, min(Lq / Lk, 2.0))
-            wide, high = self.figsize or (panel[0] * cols + 1.1, panel[1] * rows + 0.5)
+            below = 0.3 if has_odd(*layers) or any(words) else 0.05
+            wide, high = self.figsize or (panel[0] * cols + 1.1, panel[1] * rows + 0.45 + below)
             beside = self._enlarged(high) if self.chosen else None
             whole = wide + (beside.width if beside else 0.0), max(high, beside.height if beside else 0.0)
             fig, axes = subplots(rows, cols, figsize=whole)
@@ -256,7 +265,7 @@ class LayerView(HeadsView):
             fig.subplots_adjust(
                 left=0.45 / whole[0],
                 right=(wide - 0.75) / whole[0],
-                bottom=(whole[1] - high + 0.05) / whole[1],
+                bottom=(whole[1] - high + below) / whole[1],
                 top=1 - above / whole[1],
                 wspace=0.08,
                 hspace=0.08,
@@ -266,7 +275,7 @@ class LayerView(HeadsView):
         else:
             fig, axes = given_axes("layer_view", ax, (rows, cols))
         for i, j in np.ndindex(rows, cols):
-            image = draw_matrix(axes[i, j], layers[i][j], self.cmap, *self.ends, aspect="auto")
+            image = draw_matrix(axes[i, j], layers[i][j], colors, *self.ends, aspect="auto")
             axes[i, j].set(xticks=[], yticks=[])
             if i == 0:
                 axes[i, j].set_title(f"head {j}", fontsize="small")
@@ -274,6 +283,7 @@ class LayerView(HeadsView):
                 axes[i, j].set_ylabel(f"layer {i}", fontsize="small")
         if ax is not None:
             fig.colorbar(image, ax=list(axes.ravel()), shrink=0.7, label="weight")
+            name_odd(fig, axes, *layers, is_new=False)
             return fig, axes
         place = axes[0, -1].get_position(), axes[-1, -1].get_position()
         bar = fig.add_axes(
@@ -283,6 +293,7 @@ class LayerView(HeadsView):
         bar.set_label("<colorbar>")
         if beside:
             self._enlarge(fig, beside, whole)
+        name_odd(fig, axes, *layers, more=words[0], less=words[1])
         return fig, axes
 
     def _enlarged(self, least: float) -> Enlarged:
@@ -304,7 +315,7 @@ class LayerView(HeadsView):
         )
         panel = fig.add_axes(box)
         table = shrunk(self.layers[layer][head], ENLARGED)
-        draw_matrix(panel, table, self.cmap, *self.ends, aspect="auto")
+        draw_matrix(panel, table, signed_colors(self.cmap, *self.ends), *self.ends, aspect="auto")
         panel.set_xlabel(f"layer {layer}, head {head}", fontsize="small")
         if place.labels:
             label_matrix(panel, self.queries, self.keys)

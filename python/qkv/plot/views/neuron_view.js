@@ -4,7 +4,7 @@ const layers = data.layers.map((layer) => {
     Lq, Lk, D, group: Hq / Hk, heads: Hq,
     weights: weightsOf(layer.weights), scores: layer.scores && weightsOf(layer.scores),
     queries: decoded(layer.queries, Int16Array), keys: decoded(layer.keys, Int16Array),
-    units: layer.scales.map((scale) => scale / 32767),
+    units: layer.scales.map((scale) => scale / 32764),
   };
 });
 const layer = select("layer", data.layers.map((each) => each.name), 0, draw);
@@ -26,15 +26,16 @@ const body = element("tbody", table), rows = data.keys.map((token) => {
 });
 
 const vector = (from, unit, head, place, L, D) =>
-  Array.from(from.subarray((head * L + place) * D, (head * L + place + 1) * D), (value) => value * unit);
+  Array.from(from.subarray((head * L + place) * D, (head * L + place + 1) * D), (value) => numberOf(value, 32764, unit));
+
+const told = (x) => (Number.isFinite(x) ? x.toFixed(3) : percent(x));
 
 function draw() {
   const at = layers[+layer.value], { Lq, Lk, D } = at, h = Math.min(+head.value, at.heads - 1), q = +query.value;
   const asked = vector(at.queries, at.units[0], h, q, Lq, D);
   const keys = rows.map((_, k) => vector(at.keys, at.units[1], Math.floor(h / at.group), k, Lk, D));
   const products = keys.map((key) => key.map((value, d) => value * asked[d]));
-  const largest = (lists) => lists.reduce((top, list) => list.reduce((m, x) => Math.max(m, Math.abs(x)), top), 0);
-  const tops = [largest([asked]), largest(keys), largest(products)];
+  const tops = [topOf(asked), topOf(keys.flat()), topOf(products.flat())];
   named.textContent = "query: " + data.queries[q];
   paint(strip, 1, D, asked, tops[0]);
   strip.onpointermove = (event) => tellFeature(event, strip, "query", asked);
@@ -45,8 +46,8 @@ function draw() {
       canvas.onpointermove = (event) => tellFeature(event, canvas, data.keys[k], products[k], keys[k], asked);
     });
     const score = at.scores && at.scores.exact(0, h, q, k), weight = at.weights.exact(0, h, q, k);
-    cells[0].textContent = products[k].reduce((sum, x) => sum + x, 0).toFixed(3);
-    cells[1].textContent = score === null || score === undefined ? "" : score.toFixed(3);
+    cells[0].textContent = told(products[k].reduce((sum, x) => sum + x, 0));
+    cells[1].textContent = score === null || score === undefined ? "" : told(score);
     cells[2].textContent = weight === null ? "≤ " + percent(at.weights.pooled(0, h, q, k)) : percent(weight);
   });
 }

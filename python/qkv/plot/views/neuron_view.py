@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..._public import explained
 from ..._words.errors import counted, shown
-from ..figures.drawing import draw_matrix, given_axes, numbers
+from ..figures.drawing import draw_matrix, given_axes, name_odd, numbers
 from ..figures.labels import label_matrix, widest
 from .heads import place_in, tokens_of
-from .packing import BUDGET, exactness, packed, text_of
+from .packing import BUDGET, coded, key_of, largest, odd_in, packed, rounding, steps_of, text_of
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -157,15 +157,9 @@ class NeuronView(AttentionView):
     def _data(self) -> dict[str, Any]:
         layers = []
         for name, (queries, keys, *tables) in zip(self.names, self.layers, strict=True):
-            scales = [float(np.max(np.abs(np.nan_to_num(x)))) or 1.0 for x in (queries, keys)]
-            whole = [
-                np.rint(np.nan_to_num(x) * (32767 / scale)).astype("<i2")
-                for x, scale in zip((queries, keys), scales, strict=True)
-            ]
-            found = [
-                packed([table], signed=signed, budget=BUDGET // 4)
-                for table, signed in zip(tables, (False, True), strict=False)
-            ]
+            scales = [largest([x]) or 1.0 for x in (queries, keys)]
+            whole = [coded(x, scale, "<i2") for x, scale in zip((queries, keys), scales, strict=True)]
+            found = [packed([table], budget=BUDGET // 4) for table in tables]
             layers.append(
                 {
                     "name": name,
@@ -173,6 +167,7 @@ class NeuronView(AttentionView):
                     "queries": text_of(whole[0]),
                     "keys": text_of(whole[1]),
                     "scales": scales,
+                    "odd": odd_in([queries, keys]),
                     "weights": found[0],
                     "scores": found[1] if len(found) > 1 else None,
                 }
@@ -185,16 +180,26 @@ class NeuronView(AttentionView):
             "query": self.query,
         }
 
-    def _exactness(self, about: dict[str, Any]) -> str:
+    def _rounding(self, about: dict[str, Any]) -> str:
         scale = max(max(layer["scales"]) for layer in about["layers"])
-        text = (
-            f"{exactness(about['layers'][0]['weights'])} Queries and keys are exact to {scale / 65534:.1g}."
-        )
+        step = f"{scale / (2 * steps_of('<i2')):.1g}"
+        text = f"{rounding(about['layers'][0]['weights'])} Queries and keys are rounded to {step}."
         if self.left_out:
             text += (
                 f" {counted(self.left_out, 'layer')} left out for the size of the page: choose with layer=."
             )
         return text
+
+    def _key(self, about: dict[str, Any]) -> list[tuple[str, str]]:
+        tables: list[dict[str, Any]] = []
+        for layer in about["layers"]:
+            tables += [
+                {"signed": True, "odd": layer["odd"]},
+                layer["weights"],
+                layer["scores"] or layer["weights"],
+            ]
+        more = "above 0, a product that raises the score"
+        return key_of(tables, more, "below 0, a product that lowers it")
 
     def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
         queries, keys, weights = self.layers[0][:3]
@@ -205,12 +210,12 @@ class NeuronView(AttentionView):
         if ax is None:
             cell, left = 0.2, widest(self.keys) + 0.15
             wide, high = min(max(0.08 * features, 1.2), 4.0), cell * len(own)
-            size = left + 2 * wide + 1.2, high + cell + 1.1
+            size = left + 2 * wide + 1.2, high + cell + 1.35
             fig, grid = subplots(
                 2, 3, figsize=size, width_ratios=(wide, wide, 0.3), height_ratios=(cell, high)
             )
             fig.subplots_adjust(
-                left / size[0], 0.1 / size[1], 1 - 0.5 / size[0], 1 - 0.35 / size[1],
+                left / size[0], 0.35 / size[1], 1 - 0.5 / size[0], 1 - 0.35 / size[1],
                 wspace=0.2 * 3 / (2 * wide + 0.3), hspace=0.5 * 2 / (cell + high),
             )  # fmt: skip
             grid[0, 1].set_axis_off()
@@ -220,17 +225,18 @@ class NeuronView(AttentionView):
             fig, axes = given_axes("neuron_view", ax, (4,))
         titles = "query", "keys", "query × key", "weight"
         for place, (panel, table, name) in enumerate(zip(axes, tables, titles, strict=True)):
-            top = float(np.abs(np.nan_to_num(table)).max()) or 1.0
+            top = largest([table]) or 1.0
             draw_matrix(
                 panel,
                 table,
-                "Reds" if place == 3 else "RdBu",
+                "Reds" if place == 3 else "RdBu_r",
                 0.0 if place == 3 else -top,
                 top,
                 aspect="auto",
             )
             panel.set(xticks=[], yticks=[])
             panel.set_title(name, fontsize="small")
+        name_odd(fig, axes, *tables, is_new=ax is None, more="above 0", less="below 0")
         label_matrix(axes[1], self.keys, [])
         label_matrix(axes[0], [self.queries[self.query]], [])
         if self.title and ax is None:

@@ -23,15 +23,14 @@ function weightOf(other) {
 }
 
 function draw() {
-  const found = tokens.map((_, i) => weightOf(i)), top = Math.max(...found.map(([weight]) => weight)) || 1;
-  const hue = color("more").split(" ").join(",");
+  const found = tokens.map((_, i) => weightOf(i)), top = topOf(found.map(([weight]) => weight));
   tokens.forEach((span, i) => {
-    span.style.backgroundColor = `rgba(${hue},${(0.75 * Math.sqrt(Math.max(found[i][0], 0) / top)).toFixed(3)})`;
+    span.style.backgroundColor = colored(found[i][0], top, 0.75);
     span.classList.toggle("chosen", i === chosen);
     span.setAttribute("aria-pressed", i === chosen);
   });
   const order = found.map(([weight, exact], i) => [weight, exact, data.tokens[i]]).filter((one) => one[1]);
-  order.sort((a, b) => b[0] - a[0]);
+  order.sort((a, b) => loud(b[0]) - loud(a[0]));
   note.textContent = `${isolated(data.tokens[chosen])}:   `
     + order.slice(0, 5).map(([w, , token]) => `${isolated(token)} ${percent(w)}`).join("   ");
 }

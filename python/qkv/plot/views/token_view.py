@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..._public import explained
 from ..._words.errors import counted
-from ..figures.drawing import given_axes
+from ..figures.drawing import color_of, given_axes, name_odd
 from ..figures.labels import add_label, width_of
 from .heads import HeadsView, Weights, layers_of, place_in, sentence_of, title_of
+from .packing import has_negative, largest
 from .view import AttentionView
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TokenView(HeadsView):
 
     def row(self) -> Any:
         """Return the weights (L,) that are shown first."""
-        table = np.nan_to_num(self.layers[self.layer][:, self.token])
+        table = self.layers[self.layer][:, self.token]
         return table.mean(0) if self.head is None else table[self.head]
 
     def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
@@ -140,14 +140,17 @@ class TokenView(HeadsView):
         else:
             fig, axes = given_axes("token_view", ax, (1,))
         panel, row = axes[0], self.row()
+        top, is_signed = largest([row]) or 1.0, has_negative([row])
         for place, ((x, line, wide), token) in enumerate(zip(places, self.tokens, strict=True)):
-            strength = 0.75 * float(np.sqrt(max(row[place], 0.0) / (row.max() or 1.0)))
+            weight = float(row[place])
+            color = self.color if weight >= 0 and not is_signed else color_of(weight)
+            strength = 0.75 * math.sqrt(min(abs(weight) / top, 1.0)) if math.isfinite(weight) else 0.75
             chosen = place == self.token
             box = Rectangle(
                 (x, line * LINE + 0.02),
                 wide,
                 LINE - 0.04,
-                facecolor=(self.color, strength),
+                facecolor=(color, strength),
                 edgecolor="#b03020" if chosen else "#bbb",
                 linewidth=1.5 if chosen else 0.5,
             )
@@ -155,6 +158,9 @@ class TokenView(HeadsView):
             add_label(panel, x + wide / 2, (line + 0.5) * LINE, token, ha="center", va="center_baseline")
         panel.set(xlim=(-0.02, width + 0.02), ylim=(height, 0.0))
         panel.set_axis_off()
+        name_odd(
+            fig, axes, row, is_new=ax is None, **({"more": "above 0", "less": "below 0"} if is_signed else {})
+        )
         if self.title:
             panel.set_title(self.title, fontsize="small")
         return fig, axes

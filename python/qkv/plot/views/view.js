@@ -34,12 +34,18 @@ function select(label, names, start, changed) {
 const decoded = (text, Kind) => new Kind(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer);
 // A token within other text, whose direction it leaves alone.
 const isolated = (token) => "\u2068" + token + "\u2069";
-const percent = (value) => (Math.abs(value) < 1e-3 && value !== 0 ? value.toExponential(1) : value.toFixed(4));
+const percent = (value) => (!Number.isFinite(value) ? String(value).replace("inity", "").replace("I", "i")
+  : Math.abs(value) < 1e-3 && value !== 0 ? value.toExponential(1) : value.toFixed(4));
+// The number of a code of packing.coded, whose three greatest are -inf, inf and NaN.
+const numberOf = (code, steps, unit) => (code > steps ? [-Infinity, Infinity, NaN][code - steps - 1] : code * unit);
+// What is shown of several numbers: NaN, then the one of greatest size; one that is excluded, -inf, last.
+const loud = (x) => (x !== x ? Infinity : x === -Infinity ? -1 : Math.abs(x));
 
 // Weights (layers, heads, Lq, Lk) of views.packed: all of them, or the largest of each row and pooled blocks.
 function weightsOf(packed) {
   const [layers, heads, Lq, Lk] = packed.shape, k = packed.all ? Lk : packed.k;
-  const Kind = packed.signed ? Int16Array : Uint16Array, unit = packed.scale / (packed.signed ? 32767 : 65535);
+  const Kind = packed.signed ? Int16Array : Uint16Array, steps = packed.signed ? 32764 : 65532;
+  const unit = packed.scale / steps;
   const values = decoded(packed.all || packed.values, Kind);
   const places = packed.all ? null : decoded(packed.places, Uint16Array);
   const rests = packed.rests && decoded(packed.rests, Float32Array);
@@ -50,7 +56,7 @@ function weightsOf(packed) {
   // Calls f(key, weight) for the exact weights of a row.
   function each(layer, head, q, f) {
     const from = start(layer, head, q);
-    for (let i = 0; i < k; i++) f(places ? places[from + i] : i, values[from + i] * unit);
+    for (let i = 0; i < k; i++) f(places ? places[from + i] : i, numberOf(values[from + i], steps, unit));
   }
   function exact(layer, head, q, key) {
     let found = null;
@@ -60,13 +66,14 @@ function weightsOf(packed) {
   // The largest of the weights in a block that are not exact.
   function pooled(layer, head, q, key) {
     const at = ((layer * heads + head) * rows + Math.floor(q * rows / Lq)) * columns + Math.floor(key * columns / Lk);
-    const share = blocks[at] / (packed.signed ? 127 : 255);
-    return Math.sign(share) * share * share * packed.tops[layer * heads + head];
+    const fine = packed.signed ? 124 : 252, share = numberOf(blocks[at], fine, 1 / fine);
+    return !Number.isFinite(share) ? share : Math.sign(share) * share * share * packed.tops[layer * heads + head];
   }
   // Queries q0 to q1 and keys k0 to k1 of a head, at most `most` pixels on a side: [height, width, numbers].
   function picture(layer, head, most, [q0, q1, k0, k1] = [0, Lq, 0, Lk]) {
     const tall = q1 - q0, broad = k1 - k0;
-    const height = Math.min(tall, most), width = Math.min(broad, most), found = new Float32Array(height * width);
+    const height = Math.min(tall, most), width = Math.min(broad, most);
+    const found = new Float32Array(height * width).fill(blocks ? 0 : -Infinity);
     for (let y = 0; blocks && y < height; y++) {
       const q = q0 + Math.floor((y + 0.5) * tall / height);
       for (let x = 0; x < width; x++) {
@@ -78,7 +85,7 @@ function weightsOf(packed) {
       each(layer, head, q, (key, weight) => {
         if (key < k0 || key >= k1) return;
         const at = line + Math.floor((key - k0) * width / broad);
-        if (Math.abs(weight) > Math.abs(found[at])) found[at] = weight;
+        if (loud(weight) > loud(found[at])) found[at] = weight;
       });
     }
     return [height, width, found];
@@ -89,13 +96,27 @@ function weightsOf(packed) {
 
 const color = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
-// Fills a canvas with numbers as colours, as strong as the square root of their share of `top`.
+// The name of the colour of a number, and how strong it is: as the square root of its share of `top`.
+function shade(value, top) {
+  if (!Number.isFinite(value)) return [value !== value ? "nan" : value > 0 ? "more" : "out", 1];
+  return [value < 0 ? "less" : "more", Math.sqrt(Math.min(Math.abs(value) / (top || 1), 1))];
+}
+const colored = (value, top, most) => {
+  const [name, strength] = shade(value, top);
+  return `rgba(${color(name).split(" ").join(",")},${(most * strength).toFixed(3)})`;
+};
+// The largest size of finite numbers, or 1.
+const topOf = (list) => list.reduce((top, x) => (Number.isFinite(x) ? Math.max(top, Math.abs(x)) : top), 0) || 1;
+
+// Fills a canvas with numbers as colours.
 function paint(canvas, height, width, numbers, top) {
   const image = new ImageData(width, height);
-  const hues = ["more", "less"].map((name) => color(name).split(" ").map(Number));
+  const hues = {};
+  for (const name of ["more", "less", "nan", "out"]) hues[name] = color(name).split(" ").map(Number);
   numbers.forEach((value, i) => {
-    image.data.set(hues[value < 0 ? 1 : 0], 4 * i);
-    image.data[4 * i + 3] = 255 * Math.sqrt(Math.min(Math.abs(value) / (top || 1), 1));
+    const [name, strength] = shade(value, top);
+    image.data.set(hues[name], 4 * i);
+    image.data[4 * i + 3] = 255 * strength;
   });
   canvas.width = width;
   canvas.height = height;

@@ -49,23 +49,31 @@ class View:
         """Return what is shown where scripts may not run, and what the script changes."""
         return '<div class="stage"></div>'
 
-    def _exactness(self, about: dict[str, Any]) -> str:
-        """Return which numbers of the page, whose script gets `about`, are exact."""
+    def _rounding(self, about: dict[str, Any]) -> str:
+        """Return to what the numbers of the page, whose script gets `about`, are rounded."""
         return ""
+
+    def _key(self, about: dict[str, Any]) -> list[tuple[str, str]]:
+        """Return what its colours mean: their names in view.css, and words."""
+        return []
 
     def _repr_html_(self) -> str:
         """Return the part of a page that shows it, with style and script; no two have the same id."""
         name = "qkv-" + secrets.token_hex(6)
         about = self._data()
-        text = json.dumps(about, separators=(",", ":"))
+        text = json.dumps(about, separators=(",", ":"), allow_nan=False)  # JSON has no NaN
         style = _asset("view.css").replace("#ID", f"#{name}")
         code = _asset("view.js") + _asset(f"{self.script}.js")
         heading = "" if self.title is None else f"<h3>{html.escape(self.title)}</h3>"
-        exact = self._exactness(about)
-        below = f'<p class="exact">{html.escape(exact)}</p>' if exact else ""
+        rounding = self._rounding(about)
+        below = f'<p class="rounding">{html.escape(rounding)}</p>' if rounding else ""
+        words = [
+            f'<span><i class="{name}"></i> {html.escape(text)}</span>' for name, text in self._key(about)
+        ]
+        key = f'<p class="key">{"".join(words)}</p>' if words else ""
         return (
             f'<div id="{name}" class="qkv-view"><style>{style}</style>{heading}<div class="controls"></div>'
-            f'{self._drawing()}<div class="note" aria-live="polite"></div>{below}'
+            f'{self._drawing()}<div class="note" aria-live="polite"></div>{key}{below}'
             f'<script type="application/json">{_for_script(text)}</script>'
             f"<script>(function(root){{{code}}})(document.getElementById({json.dumps(name)}));</script></div>"
         )
