@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from qkv import plot
+from qkv.plot.figures import labels
 from qkv.plot.figures.heatmaps import grid_size
 from qkv.torch import d2l
 
@@ -145,3 +146,54 @@ def test_labels_are_keys_of_a_dict():
         plot.kernel_regression([0, 1], [0, 1], [0, 1, 2], [0, 1, 2])
     with pytest.raises(TypeError, match=r"^training_curve: reference must be a dict because"):
         plot.training_curve([2.0, 1.0], reference=[1.5])
+
+
+SENTENCE = ("the agreement on the European Economic Area was signed in August 1992 " * 4).split()
+HEATMAPS = {
+    "heatmap": lambda w, t: plot.heatmap(w, xticks=t, yticks=t),
+    "heatmap with names and a bar": lambda w, t: plot.heatmap(
+        w, "keys", "queries", xticks=t, yticks=t, colorbar=0.6
+    ),
+    "alignment": lambda w, t: plot.alignment(w, t, t),
+    "one of a grid": lambda w, t: plot.show_heatmaps(w[None, None], "keys", xticks=t, yticks=t),
+}
+
+
+@pytest.mark.parametrize("count", [6, 8, 12, 16, 24, 40])
+@pytest.mark.parametrize("name", HEATMAPS)
+def test_words_beside_heatmaps_can_be_read(name, count):
+    fig, axes = HEATMAPS[name](np.eye(count), SENTENCE[:count])
+    fig.draw_without_rendering()
+    found = [*np.ravel(axes)[0].get_xticklabels(), *np.ravel(axes)[0].get_yticklabels()]
+    assert len(found) == 2 * count
+    assert min(label.get_fontsize() for label in found) >= 6.5
+    columns, rows = found[:count], found[count:]
+    tops = sorted(label.get_window_extent().y0 for label in rows)
+    heights = max(label.get_window_extent().height for label in rows)
+    assert min(np.diff(tops)) >= 0.75 * heights
+    assert max(label.get_window_extent().x1 for label in columns) <= fig.bbox.x1 + 1
+
+
+def test_a_size_that_is_asked_for_is_kept():
+    fig, _ = plot.heatmap(np.eye(24), figsize=(3, 3), xticks=SENTENCE[:24])
+    assert max(fig.get_size_inches()) < 4.5
+
+
+def test_characters_without_a_font_are_named_in_heatmaps():
+    odd = next(sign for sign in ("\U0001f642", "\U0001fae8", "\ue000") if labels.drawn(sign) != sign)
+    fig, ax = plot.heatmap(np.eye(2), xticks=["a", odd], yticks=[f"b{odd}", "c"])
+    code = f"[U+{ord(odd):04X}]"
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", code]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [f"b{code}", "c"]
+    fig.draw_without_rendering()  # a warning of a missing glyph is an error
+
+
+def test_a_notebook_does_not_print_a_figure_and_its_axes():
+    pair = plot.heatmap(np.eye(2))
+    fig, ax = pair
+    assert isinstance(pair, tuple)
+    assert pair == (fig, ax)
+    formatters = pytest.importorskip("IPython.core.formatters")
+    formatter = formatters.DisplayFormatter()
+    formatter.ipython_display_formatter.enabled = True
+    assert formatter.format(pair) == ({}, {})

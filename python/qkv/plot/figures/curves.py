@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._public import explained
 from ..._words.errors import count_of
-from .drawing import check_labelled, numbers, one_axes
+from .drawing import Drawn, check_labelled, numbers, one_axes
 from .texts import readable_title
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def training_curve(
         target.set_ylabel(readable_title(" / ".join(names)))
     top = beside[-1][0] if beside else ax  # above the lines of all axes
     top.legend(handles=drawn, fontsize="small", loc="center right" if beside else "best")
-    return fig, ax
+    return Drawn((fig, ax))
 
 
 def _beside(ax: Axes, known: list[tuple[Axes, float, list[str]]], name: str, values: list[float]) -> Any:

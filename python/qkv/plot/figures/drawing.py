@@ -26,6 +26,13 @@ _MOST_PANELS = 20
 MORE, LESS, NAN, OUT = "#cb281d", "#1f6fb4", "#9628be", "#a5a5a5"
 
 
+class Drawn(tuple[Any, Any]):
+    """A figure and its axes, which a notebook does not print: it shows the figure."""
+
+    def _ipython_display_(self) -> None:
+        pass
+
+
 def pyplot() -> ModuleType:
     """Import matplotlib.pyplot, or say how to install it."""
     words = "plot: matplotlib must be installed because the pictures are drawn with it"

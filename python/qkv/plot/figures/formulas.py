@@ -14,7 +14,7 @@ from ..._public import explained
 from ..._words.errors import counted
 from ...functions.attention import scaled_dot_product_attention
 from ...masks._checks import check
-from .drawing import draw_matrix, grid_of_axes, whole
+from .drawing import Drawn, draw_matrix, grid_of_axes, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +112,7 @@ def show_formula(
             fig.colorbar(image, ax=panel, shrink=0.6)
     if ax is None:
         whole(fig)
-    return fig, axes
+    return Drawn((fig, axes))
 
 
 def _everything(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._public import explained
 from .drawing import (
+    Drawn,
     check_number,
     check_there,
     check_ticks,
@@ -132,10 +133,8 @@ def show_heatmaps(
             label_ticks(panel, xticks, None)
         for panel in axes[:, 0]:
             label_ticks(panel, None, yticks)
-        whole(fig)
-        fit_ticks(axes[-1], xticks, None)
-        fit_ticks(axes[:, 0], None, yticks)
-    return fig, axes
+        fit_ticks(fig, axes[-1], xticks, axes[:, 0], yticks, grows=figsize is None)
+    return Drawn((fig, axes))
 
 
 SCREEN = 14.0, 9.0  # inches
@@ -166,7 +165,7 @@ def heatmap(
     title: str | None = None,
     *,
     ax: Axes | None = None,
-    figsize: tuple[float, float] = (2.5, 2.5),
+    figsize: tuple[float, float] | None = None,
     cmap: str = "Reds",
     vmin: float | None = None,
     vmax: float | None = None,
@@ -182,8 +181,8 @@ def heatmap(
     matrix : array or Tensor, (Lq, Lk)
     xlabel, ylabel, title : str, optional
     ax : matplotlib.axes.Axes, optional
-    figsize : (width, height)
-        Of the new figure, in inches; it grows where its labels need room.
+    figsize : (width, height), optional
+        Of the new figure, in inches; (2.5, 2.5), and more where its labels need room, unless given.
     cmap : str
     vmin, vmax : float, optional
     aspect : "equal" or "auto"
@@ -214,7 +213,7 @@ def heatmap(
     table = matrix_of("heatmap", matrix)
     check_ticks("heatmap", "xticks", xticks, table.shape[1])
     check_ticks("heatmap", "yticks", yticks, table.shape[0])
-    fig, own = one_axes(figsize, ax)
+    fig, own = one_axes(figsize or grid_size((1, 1, *table.shape), xticks, yticks), ax)
     image = draw_matrix(own, table, cmap, vmin, vmax, aspect)
     label_ticks(own, xticks, yticks)
     own.set(xlabel=readable_title(xlabel), ylabel=readable_title(ylabel), title=readable_title(title))
@@ -222,9 +221,8 @@ def heatmap(
         fig.colorbar(image, ax=own, shrink=colorbar)
     name_odd(fig, own, table, is_new=ax is None)
     if ax is None:
-        whole(fig)
-        fit_ticks([own], xticks, yticks)
-    return fig, own
+        fit_ticks(fig, [own], xticks, [own], yticks, grows=figsize is None)
+    return Drawn((fig, own))
 
 
 @explained
@@ -236,7 +234,7 @@ def alignment(
     ylabel: str = "Target",
     *,
     ax: Axes | None = None,
-    figsize: tuple[float, float] = (4.5, 4.0),
+    figsize: tuple[float, float] | None = None,
     cmap: str = "Reds",
     colorbar: float | None = 0.6,
 ) -> tuple[Figure, Axes]:
@@ -249,7 +247,8 @@ def alignment(
         The tokens, written beside the columns and the rows.
     xlabel, ylabel : str
     ax : matplotlib.axes.Axes, optional
-    figsize : (width, height)
+    figsize : (width, height), optional
+        By the tokens unless given.
     cmap : str
     colorbar : float, optional
         Length of the colour bar; None for none.
@@ -275,12 +274,13 @@ def alignment(
     table = matrix_of("alignment", weights)
     check_ticks("alignment", "source", source, table.shape[1])
     check_ticks("alignment", "target", target, table.shape[0])
+    size = grid_size((1, 1, *table.shape), source, target)
     return heatmap(
         table,
         xlabel,
         ylabel,
         ax=ax,
-        figsize=figsize,
+        figsize=figsize or (max(4.5, size[0]), max(4.0, size[1])),
         cmap=cmap,
         xticks=source,
         yticks=target,
@@ -365,4 +365,4 @@ def heatmap_row(
     name_odd(fig, axes, *tables, is_new=ax is None)
     if ax is None:
         whole(fig)
-    return fig, axes
+    return Drawn((fig, axes))

@@ -9,14 +9,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .drawing import figure_of, pyplot
+from .drawing import figure_of, pyplot, whole
 from .texts import readable as readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.text import Text
 
 SIZE = 9.0  # points
+LEAST = 6.6  # points of a label in a heatmap that chooses its size
 INCH = 72.0
 
 
@@ -54,16 +56,34 @@ def label_ticks(ax: Axes, keys: Sequence[Any] | None, queries: Sequence[Any] | N
                 tick.label1.set(rotation=60, ha="right")
 
 
-def fit_ticks(axes: Iterable[Axes], keys: Sequence[Any] | None, queries: Sequence[Any] | None) -> None:
-    """Make the labels that `label_ticks` wrote so small that they do not overlap."""
-    for ax in axes:
-        ax.apply_aspect()
-        box, dpi = ax.get_window_extent(), figure_of(ax).dpi
-        for axis, tokens, length in ((ax.xaxis, keys, box.width), (ax.yaxis, queries, box.height)):
-            if tokens is not None:
-                room = 0.8 * length / dpi * INCH / len(tokens)
-                for tick in axis.get_major_ticks():
-                    tick.label1.set_fontsize(min(tick.label1.get_fontsize(), room))
+def fit_ticks(
+    fig: Figure,
+    below: Iterable[Axes],
+    keys: Sequence[Any] | None,
+    beside: Iterable[Axes],
+    queries: Sequence[Any] | None,
+    *,
+    grows: bool,
+) -> None:
+    """Let a figure grow until the labels that `label_ticks` wrote can be read, and keep these apart."""
+    labelled = [(ax, "x", keys) for ax in below if keys is not None]
+    labelled += [(ax, "y", queries) for ax in beside if queries is not None]
+    for _ in range(6):
+        whole(fig)
+        least = min((_room(*each) for each in labelled), default=LEAST)
+        if not grows or least >= LEAST:
+            break
+        fig.set_size_inches(*(min(1.05 * LEAST / least, 2.0) * fig.get_size_inches()))
+    for ax, name, tokens in labelled:
+        for tick in getattr(ax, f"{name}axis").get_major_ticks():
+            tick.label1.set_fontsize(min(tick.label1.get_fontsize(), _room(ax, name, tokens)))
+
+
+def _room(ax: Axes, name: str, tokens: Sequence[Any]) -> float:
+    """Return the points that a label has along an axis."""
+    ax.apply_aspect()
+    box = ax.get_window_extent()
+    return 0.8 * (box.width if name == "x" else box.height) / figure_of(ax).dpi * INCH / len(tokens)
 
 
 def widest(tokens: Sequence[str], size: float = SIZE) -> float:

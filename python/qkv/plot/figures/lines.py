@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._public import explained
-from .drawing import check_labelled, check_number, lines_of, numbers, one_axes, row_of_axes
+from .drawing import Drawn, check_labelled, check_number, lines_of, numbers, one_axes, row_of_axes
 from .texts import readable_title
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def plot_lines(
         ax.legend([readable_title(text) for text in legend])
     if grid:
         ax.grid(True)
-    return fig, ax
+    return Drawn((fig, ax))
 
 
 @explained
@@ -156,4 +156,4 @@ def kernel_regression(
         drawn += panel.plot(numbers(x_train), numbers(y_train), "o", alpha=0.5)
         panel.set_xlabel(readable_title(label))
         panel.legend(drawn[: len(texts)], texts)
-    return fig, axes
+    return Drawn((fig, axes))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..._public import explained
 from ..._types import Numbers
 from ...functions.image import attention_image
-from .drawing import grid_of_axes, numbers, one_bar, scale
+from .drawing import Drawn, grid_of_axes, numbers, one_bar, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def show_attention(
             title=f"head {j}" if heads > 1 else "",
         )
     one_bar(fig, axes, drawn, 0.6)
-    return fig, axes
+    return Drawn((fig, axes))
 
 
 def _length(x: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..._public import explained
-from .drawing import figure_of, pyplot
+from .drawing import Drawn, figure_of, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,4 +262,4 @@ def schematic(
     if ax is None:
         ax = pyplot().figure(figsize=figsize or size).add_axes((0.01, 0.01, 0.98, 0.98))
     draw(ax)
-    return figure_of(ax), ax
+    return Drawn((figure_of(ax), ax))
