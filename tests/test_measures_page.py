@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from test_attention_views import TOKENS, weights
 from test_view_pages import html, note, opened
 
+from qkv import plot
 from qkv.plot.views.measures_table import MeasuresTable
 
 __all__ = ["opened"]  # the fixture
@@ -27,3 +29,32 @@ def test_a_table_of_measures_is_sorted_by_a_heading(opened):
     assert tab.run(rows)[0] == "1 2 3.000 0.125"  # a row without a number is last
     assert note(tab) == "5 heads, sorted by first"
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+CHOSEN = """[document.querySelector('tr.chosen') && [...document.querySelector('tr.chosen').children].slice(0, 2)
+  .map(c => +c.textContent),
+  (i => [Math.floor(i / 4), i % 4])(
+    [...document.querySelectorAll('.grid button')].findIndex(b => b.ariaPressed === 'true')),
+  [...document.querySelectorAll('select')].map(s => +s.value)]"""
+
+
+def test_views_that_are_together_show_one_head(opened):
+    table = weights(2, 3, 5, 5)
+    measured = MeasuresTable({"first": table[..., 0].mean(-1)})
+    views = html(measured) + html(plot.layer_view(table, TOKENS)) + html(plot.head_view(list(table), TOKENS))
+    tab = opened(f'<div class="qkv-together">{views}</div>')
+    assert tab.run(CHOSEN) == [[0, 0], [0, 0], [0, 0]]
+    tab.run("document.querySelectorAll('tbody tr')[5].click()")
+    assert tab.run(CHOSEN) == [[1, 2], [1, 2], [1, 2]]
+    tab.run("document.querySelectorAll('.grid button')[1].click()")
+    assert tab.run(CHOSEN) == [[0, 1], [0, 1], [0, 1]]
+    tab.run(
+        "(s => { s.value = 1; s.dispatchEvent(new Event('change')); })(document.querySelectorAll('select')[0])"
+    )
+    assert tab.run(CHOSEN) == [[1, 1], [1, 1], [1, 1]]
+    tab.run("document.querySelectorAll('.grid button')[7].click()")  # the mean, which the table has not
+    assert tab.run(CHOSEN)[1:] == [[1, 3], [1, 3]]
+    assert tab.complaints == []
+    tab = opened(views)
+    tab.run("document.querySelectorAll('tbody tr')[5].click()")
+    assert tab.run(CHOSEN) == [[1, 2], [0, 0], [0, 0]]

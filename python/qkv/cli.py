@@ -88,7 +88,8 @@ TEXT = "text for the model; without --model a .npz file with weights (layers, H,
 LOOK: list[Argument] = [
     ("what", "TEXT", TEXT, {}),
     ("--model", "PATH", "folder with the model and its tokenizer", {}),
-    ("--target", "TEXT", "text that a decoder behind an encoder reads (default: what the model writes)", {}),
+    ("--target", "TEXT", "text that a decoder after an encoder reads (default: what the model writes)", {}),
+    ("--output", "FILE", "page to write; no other file is replaced (default: named after the model)", {}),
 ]
 
 
@@ -194,11 +195,11 @@ def _look(options: argparse.Namespace) -> int:
     from .look.page import look_at_model, look_at_weights
 
     if options.model is not None:
-        path = look_at_model(options.model, options.what, options.target)
+        path = look_at_model(options.model, options.what, options.target, options.output)
     elif options.target is not None:
         raise ValueError("look: --target must be given with --model alone; got it with weights")
     else:
-        path = look_at_weights(options.what)
+        path = look_at_weights(options.what, options.output)
     print(path)
     return 0
 

@@ -54,6 +54,59 @@ def test_the_page_of_weights(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_a_page_replaces_pages_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    stored("w.npz")
+    for name in ("w.html", "mine.txt"):
+        (tmp_path / name).write_text("precious")
+    assert main(["look", "w.npz"]) == 2
+    told = "look: output must be a new file or a page of qkv look because it is replaced; got w.html, another file"
+    assert told in capsys.readouterr().err
+    assert main(["look", "w.npz", "--output", "mine.txt"]) == 2
+    assert [(tmp_path / name).read_text() for name in ("w.html", "mine.txt")] == ["precious"] * 2
+    capsys.readouterr()
+    for _ in range(2):  # its own page is replaced
+        assert main(["look", "w.npz", "--output", "other.html"]) == 0
+        assert capsys.readouterr().out == "other.html\n"
+    (tmp_path / "folder").mkdir()
+    assert main(["look", "w.npz", "--output", "folder"]) == 2
+    assert (
+        "look: output must be a file because the page is one; got the folder folder"
+        in capsys.readouterr().err
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "folder",
+        "mine.txt",
+        "other.html",
+        "w.html",
+        "w.npz",
+    ]
+
+
+def test_a_text_without_a_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["look", "hello you"]) == 2
+    told = "without --model; got 'hello you'; for a text write qkv look --model FOLDER 'hello you'"
+    assert told in capsys.readouterr().err
+
+
+def test_measures_are_explained_and_the_text_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stored("w.npz")
+    main(["look", "w.npz"])
+    text = (tmp_path / "w.html").read_text(encoding="utf-8")
+    assert '<p class="text">tokens: [CLS] the cat , the [SEP]</p>' in text
+    told = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text))
+    assert (
+        list(told)
+        == json.loads(re.search(r'<script type="application/json">(.*?)</script>', text)[1])["names"]
+    )
+    assert "in nats" in told["entropy"]
+    assert "in tokens" in told["distance"]
+    assert all("0 to 1" in meaning for name, meaning in told.items() if name not in ("entropy", "distance"))
+    assert text.count("<tr>") == 1 + 6  # the table is there without scripts
+
+
 def test_a_column_of_nothing_is_left_out():
     table = MeasuresTable({"entropy": [[1.0, np.nan]], "separators": [[np.nan, np.nan]]})._data()
     assert table["names"] == ["entropy"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import numpy as np
 
 from .. import models
 from .._atomic import write_file
+from .._words.errors import shown
 from ..functions.gradients import no_grad
 from ..models.generation.steps import first_id, positions_of
 from ..plot import head_view, layer_view
+from ..plot.figures.texts import readable
 from ..plot.views.measures_table import MeasuresTable
 from ..plot.views.view import View, page
 from .head_measures import Measures, measures, measures_of
@@ -25,11 +29,21 @@ _LONGEST = 256
 _WRITTEN = 64
 
 
-def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
+#: By which a page of this command is known again.
+_GENERATOR = '<meta name="generator" content="qkv look">'
+_STYLE = (
+    "<style>body{font:14px system-ui,sans-serif;margin:8px 16px;--qkv-width:none}.text{overflow-wrap:anywhere}"
+    ".qkv-together{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:8px 24px;"
+    "align-items:start}.qkv-together>:nth-child(2){grid-row:span 2}</style>"
+)
+
+
+def look_at_model(folder: str, text: str, target: str | None = None, output: str | None = None) -> Path:
     """Write the page of what a model's heads do with a text; return its path.
 
     A decoder after an encoder reads `target`, or what the model makes of the text.
     """
+    path = _target(output, Path(folder).resolve().name)
     model = models.from_pretrained(folder)
     if isinstance(model, models.ImageModel):
         raise ValueError(
@@ -54,10 +68,12 @@ def look_at_model(folder: str, text: str, target: str | None = None) -> Path:
     with no_grad():
         recording = record(model, *inputs)
     name = Path(folder).resolve().name
-    views: list[View] = []
-    for title, part, queries, keys in _sides(recording, name, decodes, tokens, written):
-        views += _views(title, part, queries, keys, measures(part, tokens=keys))
-    return _write(name, views)
+    groups = [
+        _views(title, part, queries, keys, measures(part, tokens=keys))
+        for title, part, queries, keys in _sides(recording, name, decodes, tokens, written)
+    ]
+    texts = {"text": text} | ({"decoder": target or tokenizer.decode(read)} if decodes else {})
+    return _write(path, name, texts, groups)
 
 
 def _written(model: Any, ids: Any) -> list[int]:
@@ -91,8 +107,14 @@ def _sides(
         yield where, recording._part(chosen), queries, keys
 
 
-def look_at_weights(path: str) -> Path:
+def look_at_weights(path: str, output: str | None = None) -> Path:
     """Write the page of weights ``(layers, H, L, L)`` and tokens that any program stored; return its path."""
+    if not Path(path).suffix and not Path(path).exists():
+        raise ValueError(
+            f"look: what must be an .npz file without --model; got {shown(path)}; for a text write "
+            f"qkv look --model FOLDER {shlex.quote(path)}, with the folder of a model and its tokenizer"
+        )
+    target = _target(output, Path(path).stem)
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -117,7 +139,8 @@ def look_at_weights(path: str) -> Path:
     words = [str(token) for token in tokens]
     name = Path(path).stem
     title = f"what the heads of {name} attend to"
-    return _write(name, _views(title, list(weights), words, words, measures_of(weights, words)))
+    views = _views(title, list(weights), words, words, measures_of(weights, words))
+    return _write(target, name, {"tokens": " ".join(words)}, [views])
 
 
 def _views(title: str, weights: Any, queries: list[str], keys: list[str], found: Measures) -> list[View]:
@@ -128,8 +151,33 @@ def _views(title: str, weights: Any, queries: list[str], keys: list[str], found:
     return views
 
 
-def _write(name: str, views: list[View]) -> Path:
-    target = Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'look'}.html")
-    text = page(f"what the heads of {name} attend to", *(view._repr_html_() for view in views))
+def _target(output: str | None, name: str) -> Path:
+    """Return where the page is written: a file that is not there, or is such a page."""
+    if output is None:
+        output = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'look'}.html"
+    path = Path(output)
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"look: output must be a file because the page is one; got the folder {output}"
+        )
+    if path.is_file():
+        with path.open("rb") as file:
+            if _GENERATOR.encode() not in file.read(2000):
+                raise FileExistsError(
+                    f"look: output must be a new file or a page of qkv look because it is replaced; got {output}, "
+                    "another file; choose one with --output"
+                )
+    return path
+
+
+def _write(target: Path, name: str, texts: dict[str, str], groups: list[list[View]]) -> Path:
+    title = f"what the heads of {name} attend to"
+    told = "".join(
+        f'<p class="text">{what}: {html.escape(readable(text))}</p>' for what, text in texts.items()
+    )
+    parts = [
+        f'<div class="qkv-together">{"".join(view._repr_html_() for view in views)}</div>' for views in groups
+    ]
+    text = page(title, told, *parts, head=_GENERATOR + _STYLE)
     write_file(target, lambda file: file.write(text.encode("utf-8", "replace")))
     return target

@@ -2,6 +2,7 @@ const LINE = 22, LEFT = 150, RIGHT = 350, TOP = 12, LEAST = 0.005;  // as in hea
 const weights = weightsOf(data.weights), top = Math.max(data.weights.top, 1);
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
+shareChosen(layer, head, draw);
 const part = select("from → to", data.parts.map((each) => each.name), data.part, lay);
 let chosen = null, pinned = false, texts = {};
 

@@ -2,6 +2,7 @@ const weights = weightsOf(data.weights), [rows, columns] = data.patches, special
 const named = data.words || data.special;  // queries that are no patches
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
+shareChosen(layer, head, draw);
 const [height, width] = data.size, photo = element("canvas", null, { width, height });
 const canvas = element("canvas", stage, { className: "large", tabIndex: 0, width, height });
 canvas.setAttribute("role", "img");

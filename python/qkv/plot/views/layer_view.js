@@ -22,13 +22,19 @@ for (let layer = 0; layer < layers; layer++) {
     button.setAttribute("aria-label", `layer ${layer}, head ${data.heads[head]}`);
     button.title = `layer ${layer}, head ${data.heads[head]}`;
     element("canvas", button);
-    const choose = () => { chosen = [layer, head]; cell = null; enlarge(); };
+    const choose = () => { chooseHead(layer, head); tellChosen(layer, head); };
     button.addEventListener("click", choose);
     button.addEventListener("focus", choose);
     glances.push(button);
   }
 }
 walk(glances, heads, 1);
+function chooseHead(layer, head) {
+  chosen = [layer, head];
+  cell = null;
+  enlarge();
+}
+whenChosen(chooseHead);
 const large = element("canvas", stage, { className: "large", tabIndex: 0 });
 large.setAttribute("role", "img");
 

@@ -1,4 +1,6 @@
-// A table of numbers per head, sorted by the column whose heading is chosen.
+// A table of numbers per head, sorted by the column whose heading is chosen; a row chooses its head.
+stage.replaceChildren();
+let chosen = [0, 0];
 const names = ["layer", "head", ...data.names];
 const wide = element("div", stage, { className: "wide rows" }), table = element("table", wide);
 const headings = element("tr", element("thead", table)), body = element("tbody", table);
@@ -24,7 +26,11 @@ function draw() {
   const ends = names.map((_, i) => Math.max(...data.rows.map((row) => row[i] ?? 0)) || 1);
   const hue = color("more").split(" ").join(",");
   rows.forEach((row) => {
-    const line = element("tr", body);
+    const line = element("tr", body, { tabIndex: 0 });
+    line.classList.toggle("chosen", row[0] === chosen[0] && row[1] === chosen[1]);
+    const choose = () => { chosen = [row[0], row[1]]; mark(); tellChosen(...chosen); };
+    line.addEventListener("click", choose);
+    line.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(); });
     row.forEach((value, i) => {
       const cell = element("td", line, { className: "number", textContent: shownAs(value, i) });
       if (i > 1 && value > 0) cell.style.backgroundColor = `rgba(${hue},${(0.5 * value / ends[i]).toFixed(3)})`;
@@ -36,6 +42,14 @@ function draw() {
   });
   note.textContent = `${rows.length} heads, sorted by ${names[by]}`;
 }
+
+function mark() {
+  [...body.children].forEach((line) => {
+    const [layer, head] = [...line.children].slice(0, 2).map((cell) => +cell.textContent);
+    line.classList.toggle("chosen", layer === chosen[0] && head === chosen[1]);
+  });
+}
+whenChosen((layer, head) => { chosen = [layer, head]; mark(); });
 
 draw();
 follow(draw);

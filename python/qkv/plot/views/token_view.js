@@ -1,6 +1,7 @@
 const weights = weightsOf(data.weights);
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
+shareChosen(layer, head, draw);
 const way = select("colour", ["what it attends to", "what attends to it"], 0, draw);
 let chosen = data.token;
 

@@ -21,6 +21,25 @@ function shape(name, parent, attributes, text) {
 
 const counted = (name, n) => Array.from({ length: n }, (_, i) => name + i);
 
+// Views that a page has put together show one layer and head.
+const together = root.closest(".qkv-together");
+function tellChosen(layer, head) {
+  if (together) together.dispatchEvent(new CustomEvent("qkv-chosen", { detail: { root, layer, head } }));
+}
+function whenChosen(show) {
+  const hear = ({ detail }) => { if (detail.root !== root) show(detail.layer, detail.head); };
+  if (together) together.addEventListener("qkv-chosen", hear);
+}
+// The same for lists of layers and heads.
+function shareChosen(layer, head, draw) {
+  [layer, head].forEach((list) => list.addEventListener("change", () => tellChosen(+layer.value, +head.value)));
+  whenChosen((a, b) => {
+    layer.value = a;
+    head.value = b;
+    draw();
+  });
+}
+
 // A list to choose from, left out where there is no choice.
 function select(label, names, start, changed) {
   const list = element("select");

@@ -187,13 +187,13 @@ class AttentionView(View):
         return {name: value for name, value in vars(self).items() if name != "_pair"}
 
 
-def page(title: str, *parts: str) -> str:
-    """Return a whole page of parts in HTML, which asks no network."""
+def page(title: str, *parts: str, head: str = "") -> str:
+    """Return a whole page of parts in HTML, which asks no network; `head` goes into its head."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title>"
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width">'
+        f'<meta name="viewport" content="width=device-width">{head}'
         "<style>:root{color-scheme:light dark}</style></head>\n"
         f"<body>{''.join(parts)}</body></html>\n"
     )
