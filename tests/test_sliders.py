@@ -53,11 +53,17 @@ class TestAttention:
         np.testing.assert_allclose(view.weights(**settings), expected(**settings), rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(drawn(view._repr_html_()), expected(**settings).ravel(), atol=5.1e-7)
         page = Reader(view._repr_html_())
-        assert page.text["text"] == [*QUERIES, *KEYS]
+        assert page.text["text"][:12] == [*QUERIES, *KEYS]
+        shares = [
+            "·" if w == 0 else "<1" if w < 0.005 else f"{100 * w:.0f}"
+            for w in view.weights(**settings).ravel()
+        ]
+        assert page.text["text"][12:] == shares
+        assert "Real keys are the first ones" in page.text["p"][0]
         assert "a, <k0>: " in page.text["title"][0]
 
     def test_numbers_stand_for_tokens_that_are_not_given(self):
-        assert Reader(plot.AttentionSliders(SCORES)._repr_html_()).text["text"] == [*"01234", *"0123456"]
+        assert Reader(plot.AttentionSliders(SCORES)._repr_html_()).text["text"][:12] == [*"01234", *"0123456"]
         same = plot.AttentionSliders(SCORES[:, :5], QUERIES)
         assert same.key_tokens == QUERIES
         assert repr(same) == "AttentionSliders(5 queries, 5 keys)"
@@ -136,7 +142,11 @@ class TestBandwidth:
         np.testing.assert_array_equal(y, qkv.kernel_attention(AT, X, Y, kernel, 0.7))
         assert w.shape == (31, 11)
         page = Reader(view._repr_html_())
-        assert len(page.all("circle")) == 11
+        assert [circle.get("class") for circle in page.all("circle")] == [
+            None,
+            *["point"] * 11,
+        ]  # of the key first
+        assert page.text["text"][4:] == ["estimate", "truth", "query", "training point, by its weight"]
         assert [line.get("class") for line in page.all("polyline")] == [None, "estimate"]
 
     def test_usual_places(self):
@@ -153,7 +163,7 @@ def test_a_saved_page_is_whole_and_asks_no_network(tmp_path):
         page = Reader(text)
         assert page.text["title"][0] == "a & b"
         assert page.text["h3"] == ["a & b"]
-        assert all("src" not in a and "href" not in a for _, a in page.found)
+        assert all(a.get("src", "data:").startswith("data:") and "href" not in a for _, a in page.found)
         assert not re.search(
             r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(|fetch\(|XMLHttp|innerHTML", text
         )

@@ -5,17 +5,21 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...functions.normalizers import masked_softmax
 from ..figures.drawing import matrix_of
+from ..figures.heatmaps import heatmap
 from .heads import tokens_of
 from .sliders import INK, RED, Control, SliderView
 
-CELL = 22  # pixels: side of a weight
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CELL = 30  # pixels: side of a weight
 
 
 class AttentionSliders(SliderView):
@@ -118,14 +122,19 @@ class AttentionSliders(SliderView):
         table = self.weights(values["temperature"], int(values["valid_len"]), bool(values["is_causal"]))
         left = 12 + 7 * max(map(len, self.tokens))
         top = 12 + 6 * max(map(len, self.key_tokens))
-        Lq, Lk = table.shape
+        (Lq, Lk), middle = table.shape, CELL // 2
         cells = "".join(
             f'<rect class="cell" x="{left + k * CELL}" y="{top + q * CELL}" width="{CELL - 1}" height="{CELL - 1}" '
             f'fill="{RED}" fill-opacity="{table[q, k]:.6f}"><title>{html.escape(self.tokens[q])}, '
             f"{html.escape(self.key_tokens[k])}: {table[q, k]:.4f}</title></rect>"
             for q, k in np.ndindex(Lq, Lk)
         )
-        middle = CELL // 2
+        shares = "".join(
+            f'<text class="cell{" strong" * bool(table[q, k] > 0.5)}" x="{left + k * CELL + middle}" '
+            f'y="{top + q * CELL + middle}" dy="0.35em" text-anchor="middle" font-size="10">'
+            f"{share_of(table[q, k])}</text>"
+            for q, k in np.ndindex(Lq, Lk)
+        )
         rows = "".join(
             f'<text x="{left - 6}" y="{top + q * CELL + middle}" dy="0.35em" text-anchor="end">{html.escape(name)}'
             "</text>"
@@ -144,11 +153,41 @@ class AttentionSliders(SliderView):
         )
         return (
             f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" font-size="12" fill="{INK}">'
-            f"{frame}{cells}{rows}{columns}</svg>"
+            f"{frame}{cells}{rows}{columns}{shares}</svg>"
         )
+
+    def _rounding(self, about: dict[str, Any]) -> str:
+        return (
+            "Cells are weights in hundredths, 25 for 0.25; a dot is a weight of 0. A row is a query, a column a key. "
+            "Real keys are the first ones: those after them are padding and get no weight; with causal also those "
+            "after the query."
+        )
+
+    def _still(self) -> Figure:
+        from matplotlib.figure import Figure
+
+        Lq, Lk = self.scores.shape
+        figure = Figure(figsize=(1.6 + 0.4 * Lk, 1.2 + 0.4 * Lq), layout="constrained")
+        table = self.weights(**{control.name: control.value for control in self.controls})  # type: ignore[arg-type]
+        heatmap(
+            table,
+            title=self.title,
+            ax=figure.add_subplot(),
+            xticks=self.key_tokens,
+            yticks=self.tokens,
+            colorbar=0.6,
+            vmin=0.0,
+            vmax=1.0,
+        )
+        return figure
 
     def __repr__(self) -> str:
         return f"AttentionSliders({len(self.tokens)} queries, {len(self.key_tokens)} keys)"
+
+
+def share_of(weight: float) -> str:
+    """Return a weight in hundredths, as a cell has room for."""
+    return "·" if weight == 0 else "&lt;1" if weight < 0.005 else f"{100 * weight:.0f}"
 
 
 def _check_range(operation: str, name: str, value: float, low: float, high: float) -> None:

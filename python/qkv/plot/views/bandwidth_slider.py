@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from ..._words.errors import shown
 from ...kernel_pooling import kernel_attention
 from ..figures.drawing import numbers
 from .sliders import BLUE, INK, MAGENTA, RED, Control, SliderView
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KERNELS = ("gaussian", "boxcar", "constant", "epanechnikov", "triangular")
 WIDTH, HEIGHT, EDGE = 480, 260, 44  # pixels: the plot of a curve, and the space around it
@@ -89,7 +92,7 @@ class BandwidthSlider(SliderView):
         super().__init__(
             [
                 Control("bandwidth", "bandwidth", "log", float(bandwidth), low, high),
-                Control("query", "query", "int", len(at) // 2, 0, len(at) - 1),
+                Control("query", "query", "int", len(at) // 2, 0, len(at) - 1, at.tolist()),
             ],
             title,
         )
@@ -163,14 +166,51 @@ class BandwidthSlider(SliderView):
                 (EDGE - 5, EDGE + 8, "end", high),
             )
         )
+        middle = EDGE - 22  # of the legend's line
+        legend = "".join(
+            f'<line x1="{x}" x2="{x + 22}" y1="{middle}" y2="{middle}" {line}/>'
+            f'<text x="{x + 27}" y="{middle}" dy="0.35em">{text}</text>'
+            for x, line, text in (
+                (EDGE, f'stroke="{BLUE}" stroke-width="2"', "estimate"),
+                (
+                    EDGE + 90,
+                    f'stroke="{MAGENTA}" stroke-dasharray="6 4"',
+                    "" if self.y_val is None else "truth",
+                ),
+                (EDGE + 165, f'stroke="{RED}" stroke-opacity="0.5"', "query"),
+            )
+            if text
+        )
+        dot = f'<circle cx="{EDGE + 256}" cy="{middle}" r="5" fill="{RED}" stroke="#777"/>'
+        legend += f'{dot}<text x="{EDGE + 266}" y="{middle}" dy="0.35em">training point, by its weight</text>'
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" font-size="11" fill="{INK}">'
-            f'<rect x="{EDGE}" y="{EDGE}" width="{wide}" height="{tall}" fill="none" stroke="#bbb"/>{ends}'
+            f'<rect x="{EDGE}" y="{EDGE}" width="{wide}" height="{tall}" fill="none" stroke="#bbb"/>{ends}{legend}'
             f'<line class="query" x1="{at:.2f}" x2="{at:.2f}" y1="{EDGE}" y2="{HEIGHT - EDGE}" stroke="{RED}" '
             f'stroke-opacity="0.5"/>{truth}'
             f'<polyline class="estimate" points="{path(y)}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
             f'<g fill="{RED}" stroke="#777">{points}</g></svg>'
         )
+
+    def _rounding(self, about: dict[str, Any]) -> str:
+        return "The estimate at the query is the mean of the training points by their weights."
+
+    def _still(self) -> Figure:
+        from matplotlib.figure import Figure
+
+        at = {control.name: control.value for control in self.controls}
+        y, weights = self.estimate(at["bandwidth"])
+        figure = Figure(figsize=(5.0, 3.0), layout="constrained")
+        panel, shares = figure.add_subplot(), weights[int(at["query"])]
+        lines = [y] if self.y_val is None else [y, self.y_val]
+        panel.axvline(self.x_val[int(at["query"])], color=RED, alpha=0.5, label="query")
+        sizes = 15 + 45 * shares / (float(shares.max()) or 1.0)
+        panel.scatter(self.x_train, self.y_train, sizes, color=RED, label="training point, by its weight")
+        for line, style, name in zip(lines, ("-", "m--"), ("estimate", "truth"), strict=False):
+            panel.plot(self.x_val, line, style, label=name)
+        panel.set(title=self.title or f"bandwidth {at['bandwidth']:.3g}")
+        panel.legend(fontsize="x-small")
+        return figure
 
     def __repr__(self) -> str:
         return f"BandwidthSlider({len(self.x_train)} points, {self.kernel} kernel)"

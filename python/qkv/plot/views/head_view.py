@@ -160,6 +160,10 @@ class HeadView(HeadsView):
     color: str
     figsize: tuple[float, float] | None
 
+    def _is_quick(self) -> bool:
+        layer = self.layers[self.layer]
+        return len(layer) * max(layer.shape[1:]) <= 200 and np.count_nonzero(layer > LEAST) <= 2000
+
     def _data(self) -> dict[str, Any]:
         parts = [{"name": name, "queries": queries, "keys": keys} for name, queries, keys in self.parts]
         sides = {"queries": self.queries, "keys": self.keys, "parts": parts, "part": 0}
@@ -174,7 +178,7 @@ class HeadView(HeadsView):
         lines = "".join(
             f'<line x1="{LEFT}" y1="{_height(q)}" x2="{RIGHT}" y2="{_height(k)}" class="{kind}" '
             f'stroke-opacity="{strength:.3f}"/>'
-            for q, k, strength, kind in _lines(matrix, largest(self.layers), 5000)
+            for q, k, strength, kind in _lines(matrix, largest(self.layers), 1500)
         )
         texts = "".join(
             f'<text class="{side}" text-anchor="{anchor}" x="{x}" y="{_height(place)}" dy="0.35em">'

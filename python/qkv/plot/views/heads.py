@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from ..._types import Numbers
 from ..._words.errors import counted, shown
-from ..figures.drawing import check_number, numbers
+from ..figures.drawing import check_number, draw_matrix, name_odd, numbers, pyplot, signed_colors
 from ..figures.labels import readable
-from .packing import key_of, packed, rounding
+from .packing import ends_of, key_of, packed, rounding, shrunk
 from .view import AttentionView
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ...look import Recording
 
 Layers = list[NDArray[np.floating]]
@@ -147,6 +149,33 @@ class HeadsView(AttentionView):
     def _called(self, head: int) -> str:
         """Return what a panel of the figure is called: its head, and of several layers which."""
         return f"layer {self.layer}, head {head}" if len(self.layers) > 1 else f"head {head}"
+
+    def _still(self) -> Figure | None:
+        return super()._still() or self._mosaic()
+
+    def _mosaic(self) -> Figure:
+        """Draw all heads small, as one picture."""
+        pyplot()
+        from matplotlib.figure import Figure
+
+        layers = self.layers
+        heads = [shrunk(layer, max(4, min(48, 400 // max(len(layers), len(layers[0]))))) for layer in layers]
+        height, width = heads[0].shape[1] + 1, heads[0].shape[2] + 1
+        table = np.zeros((len(layers) * height, len(layers[0]) * width))
+        for (i, j), _ in np.ndenumerate(np.empty((len(layers), len(layers[0])))):
+            table[i * height : (i + 1) * height - 1, j * width : (j + 1) * width - 1] = heads[i][j]
+        low, high = ends_of(heads)
+        size = [0.6 + max(2.0, min(n / 80, 8.0)) for n in table.shape[::-1]]
+        figure = Figure(figsize=(size[0], size[1]), layout="constrained")
+        panel = figure.add_subplot()
+        low, high = min(low, 0.0), max(high, 0.0) or 1.0
+        image = draw_matrix(panel, table, signed_colors(None, low, high), low, high, aspect="auto")
+        for axis, count, step in ((panel.yaxis, len(layers), height), (panel.xaxis, len(layers[0]), width)):
+            axis.set_ticks([step * (n + 0.5) - 1 for n in range(count)], [str(n) for n in range(count)])
+        panel.set(xlabel="head", ylabel="layer", title=self.title or "")
+        figure.colorbar(image, ax=panel, shrink=0.6)
+        name_odd(figure, panel, table)
+        return figure
 
     def _sizes(self) -> str:
         """Say how many tokens, or patches."""

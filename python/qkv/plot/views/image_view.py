@@ -176,6 +176,9 @@ class ImageView(HeadsView):
             f"{words}{self.grid[0]} x {self.grid[1]} patches{' and CLS' if self.special else ''}{registers}"
         )
 
+    def _is_quick(self) -> bool:
+        return self.head is not None or len(self.layers[0]) <= 16
+
     def _data(self) -> dict[str, Any]:
         height, width = self.image.shape[:2]
         step = max(height, width) / min(max(height, width), LARGEST)

@@ -209,6 +209,9 @@ class LayerView(HeadsView):
         )
         self.chosen = None if layer is None and head is None else place
 
+    def _is_quick(self) -> bool:
+        return len(self.layers) * len(self.layers[0]) <= 30
+
     def _tables(self) -> list[tuple[str, Layers, float, bool | None]]:
         """Return what can be shown: name, weights, the one of the strongest colour, whether they are signed."""
         return [("weights", self.layers, max(self.ends[1], -self.ends[0]), None)]

@@ -154,6 +154,9 @@ class NeuronView(AttentionView):
             f"{len(self.keys)} keys, {counted(D, 'feature')})"
         )
 
+    def _is_quick(self) -> bool:
+        return len(self.keys) <= 200
+
     def _data(self) -> dict[str, Any]:
         layers = []
         for name, (queries, keys, *tables) in zip(self.names, self.layers, strict=True):

@@ -1,6 +1,10 @@
 var values = {};
 
-function shown(x) { return Math.abs(x) < 1e4 && x === Math.round(x) ? String(x) : x.toPrecision(3); }
+// A control whose integers are places shows the numbers there.
+function shown(x, control) {
+  if (control.at.length) x = control.at[x];
+  return Math.abs(x) < 1e4 && x === Math.round(x) ? String(x) : x.toPrecision(3);
+}
 
 data.controls.forEach(function (control) {
   var box = element("label", controls, { textContent: control.label + " " });
@@ -16,10 +20,10 @@ data.controls.forEach(function (control) {
     input.value = log ? Math.log10(control.value) : control.value;
   }
   input.name = control.name;
-  var note = element("span", box, { className: "note", textContent: tick ? "" : " " + shown(control.value) });
+  var note = element("span", box, { className: "note", textContent: tick ? "" : " " + shown(control.value, control) });
   input.addEventListener("input", function () {
     values[control.name] = tick ? +input.checked : log ? Math.pow(10, +input.value) : +input.value;
-    if (!tick) note.textContent = " " + shown(values[control.name]);
+    if (!tick) note.textContent = " " + shown(values[control.name], control);
     draw();
   });
 });
@@ -37,6 +41,7 @@ function softmax(row) {
 
 function attention() {
   var cells = drawing.querySelectorAll("rect.cell"), width = data.keys.length;
+  var shares = drawing.querySelectorAll("text.cell");
   data.scores.forEach(function (row, q) {
     softmax(row.map(function (s, k) {
       var allowed = s !== null && k < values.valid_len && (!values.is_causal || k <= q);
@@ -44,6 +49,8 @@ function attention() {
     })).forEach(function (weight, k) {
       var cell = cells[q * width + k];
       cell.setAttribute("fill-opacity", weight.toFixed(6));
+      shares[q * width + k].textContent = weight === 0 ? "·" : weight < 0.005 ? "<1" : (100 * weight).toFixed(0);
+      shares[q * width + k].classList.toggle("strong", weight > 0.5);
       cell.firstChild.textContent = data.queries[q] + ", " + data.keys[k] + ": " + weight.toFixed(4);
     });
   });

@@ -21,11 +21,15 @@ class Control(NamedTuple):
     value: float
     low: float = 0.0
     high: float = 1.0
+    at: Sequence[float] = ()  # of an integer that is a place: the numbers there
 
     def widget(self, library: Any) -> Any:
         """Make the widget of a notebook."""
         if self.kind == "bool":
             return library.Checkbox(value=bool(self.value), description=self.label)
+        if self.at:
+            options = [(f"{x:.3g}", place) for place, x in enumerate(self.at)]
+            return library.SelectionSlider(options=options, value=int(self.value), description=self.label)
         if self.kind == "int":
             return library.IntSlider(
                 value=int(self.value), min=int(self.low), max=int(self.high), description=self.label

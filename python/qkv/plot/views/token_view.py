@@ -108,6 +108,9 @@ class TokenView(HeadsView):
     def _sizes(self) -> str:
         return counted(len(self.tokens), "token")
 
+    def _is_quick(self) -> bool:
+        return len(self.tokens) <= 400
+
     def _data(self) -> dict[str, Any]:
         return {**self._heads(-1), "tokens": self.tokens, "token": self.token}
 

@@ -2,6 +2,8 @@
 "use strict";
 const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
 const controls = root.querySelector(".controls"), note = root.querySelector(".note");
+const still = root.querySelector(".still");
+if (still) still.remove();  // it is what is shown without scripts
 const drawing = root.querySelector("svg"), stage = root.querySelector(".stage");
 
 function element(name, parent, properties) {

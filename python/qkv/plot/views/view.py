@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import importlib.util
 import io
 import json
 import os
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FOLDER = Path(__file__).parent
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_STILL = '<img class="still" src="data:image/png;base64,{}" alt="{}">'  # which the script takes away
 _PICTURES = (".svg", ".pdf", ".png")
 # Text stays text in SVG, and is embedded with its font in PDF.
 _FONTS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}
@@ -57,8 +60,27 @@ class View:
         """Return what its colours mean: their names in view.css, and words."""
         return []
 
+    def _still(self) -> Figure | None:
+        """Draw what is shown where neither scripts nor drawings are, if that takes no longer than a page."""
+        return None
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return what notebooks hold: the page, and a picture for exports."""
+        still = self._png()
+        picture = {} if still is None else {"image/png": base64.b64encode(still).decode()}
+        return {"text/plain": repr(self), "text/html": self._html(still), **picture}
+
     def _repr_html_(self) -> str:
         """Return the part of a page that shows it, with style and script; no two have the same id."""
+        return self._html(self._png())
+
+    def _png(self) -> bytes | None:
+        if importlib.util.find_spec("matplotlib") is None:
+            return None
+        figure = self._still()
+        return None if figure is None else small_png(figure)
+
+    def _html(self, still: bytes | None) -> str:
         name = "qkv-" + secrets.token_hex(6)
         about = self._data()
         text = json.dumps(about, separators=(",", ":"), allow_nan=False)  # JSON has no NaN
@@ -73,6 +95,7 @@ class View:
         key = f'<p class="key">{"".join(words)}</p>' if words else ""
         return (
             f'<div id="{name}" class="qkv-view"><style>{style}</style>{heading}<div class="controls"></div>'
+            f"{'' if still is None else _STILL.format(base64.b64encode(still).decode(), html.escape(repr(self)))}"
             f'{self._drawing()}<div class="note" aria-live="polite"></div>{key}{below}'
             f'<script type="application/json">{_for_script(text)}</script>'
             f"<script>(function(root){{{code}}})(document.getElementById({json.dumps(name)}));</script></div>"
@@ -117,6 +140,13 @@ class AttentionView(View):
     def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
         """Draw into a figure that `subplots` makes, or into the given axes."""
         raise NotImplementedError
+
+    def _still(self) -> Figure | None:
+        return self.figure() if self._is_quick() else None
+
+    def _is_quick(self) -> bool:
+        """Return whether the figure takes no longer than the page."""
+        return True
 
     def _into(self, ax: Any) -> None:
         """Draw into axes, if there are any."""
@@ -197,6 +227,17 @@ def page(title: str, *parts: str, head: str = "") -> str:
         "<style>:root{color-scheme:light dark}</style></head>\n"
         f"<body>{''.join(parts)}</body></html>\n"
     )
+
+
+def small_png(figure: Figure) -> bytes:
+    """Return a figure as a picture of few bytes: 256 colours at most."""
+    from PIL import Image
+
+    drawn, content = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", bbox_inches="tight", dpi=80, facecolor="white")
+    picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture.save(content, format="png", optimize=True)
+    return content.getvalue()
 
 
 def _of_pyplot(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
