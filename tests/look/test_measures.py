@@ -229,6 +229,39 @@ def test_importance_refuses():
         look.importance(nn.Linear(3, 3), lambda y: y.sum(), np.ones((2, 3)))
 
 
+@pytest.mark.parametrize("fusion", ["mean", "max", "min"])
+@pytest.mark.parametrize("discard", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("item", [0, 1])
+def test_rollout_of_vit_explain(fusion, discard, item):
+    """The loop of jacobgil/vit-explain, written out, with what it calls in NumPy."""
+    model = made(MODELS["encoder"][0]())
+    r = look.record(model, numbers(B, L, M))
+    result = np.eye(L)
+    for weights in r.all("*weights"):
+        fused = getattr(weights[item : item + 1], fusion)(axis=1)
+        flat = fused.reshape(1, -1)
+        indices = np.argsort(flat[0])[: int(flat.shape[-1] * discard)]
+        flat[0, indices[indices != 0]] = 0
+        a = (flat.reshape(1, L, L) + np.eye(L)) / 2
+        result = a / a.sum(axis=-1) @ result
+    for token in (0, 3):
+        close(look.rollout(r, token, item=item, fusion=fusion, discard=discard), result[0, token])
+
+
+def test_what_rollout_refuses():
+    r = look.record(made(MODELS["encoder"][0]()), numbers(B, L, M), keep_graph=True)
+    for options, words in (
+        ({"fusion": "sum"}, r'fusion must be "mean", "max" or "min"; got \'sum\''),
+        ({"discard": 1.5}, "discard must be a share from 0 to 1; got 1.5"),
+        ({"discard": np.nan}, "discard must be a share from 0 to 1; got nan"),
+        ({"discard": 0.5, "gradient": r.output.sum()}, "fusion and discard must be left out beside gradient"),
+    ):
+        with pytest.raises(ValueError, match=f"^rollout: {words}"):
+            look.rollout(r, 0, **options)
+    with pytest.raises(IndexError, match="rollout: item must be from 0 to 1; got 2"):
+        look.rollout(r, 0, item=2)
+
+
 def test_rollout():
     model = made(MODELS["encoder"][0]())
     x = numbers(B, L, M)

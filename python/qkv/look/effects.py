@@ -99,32 +99,49 @@ def _number(loss: Any) -> Tensor:
 
 
 @explained
-def rollout(recording: Recording, token: int, *, gradient: Tensor | None = None) -> NDArray[np.float64]:
+def rollout(
+    recording: Recording,
+    token: int,
+    *,
+    item: int = 0,
+    fusion: str = "mean",
+    discard: float = 0.0,
+    gradient: Tensor | None = None,
+) -> NDArray[np.float64]:
     """What a token takes from each token of the input, through all layers of self-attention.
 
-    Row `token` of the product over layers of ``0.5 * mean over heads + 0.5 * I``. With a `gradient`: ``R = I``, then
-    for each layer ``R = R + mean_h(max(W * dW, 0)) R``, where ``dW`` is the gradient to the weights.
+    Row `token` of the product over layers of ``A = 0.5 * mean over heads + 0.5 * I``. With another `fusion` or
+    `discard`, as in vit-explain: the largest or the least of the heads, of which the least numbers become 0, and column
+    j of ``A`` is divided by the sum of row j. With a `gradient`: ``R = I``, then for each layer
+    ``R = R + mean_h(max(W * dW, 0)) R``, where ``dW`` is the gradient to the weights.
 
     Parameters
     ----------
     recording : Recording
-        Of ``weights``; of the batch, item 0 is shown.
+        Of ``weights``.
     token : int
         Its place; negative ones count from the end.
+    item : int
+        Which sentence of the batch.
+    fusion : {"mean", "max", "min"}
+        What becomes of the heads of a layer.
+    discard : float
+        Which share of a layer's numbers become 0, the least first, from 0 to 1; the first token's to itself stays.
     gradient : Tensor, optional
         A number computed from the output of a recording with ``keep_graph=True``.
 
     Returns
     -------
     ndarray
-        ``(L,)``. Without a gradient it sums to 1.
+        ``(L,)``. As it is by default it sums to 1.
 
     Raises
     ------
     ValueError
-        If the recording has no self-attention of one length, or no graph where a gradient is asked for.
+        If the recording has no self-attention of one length, or no graph where a gradient is asked for, or `fusion` or
+        `discard` are none of these or given beside a gradient.
     IndexError
-        If there is no such token.
+        If there is no such token or item.
 
     References
     ----------
@@ -139,6 +156,15 @@ def rollout(recording: Recording, token: int, *, gradient: Tensor | None = None)
     """
     if not isinstance(recording, Recording):
         raise TypeError(f"rollout: recording must be a Recording; got {shown(recording)}")
+    if fusion not in ("mean", "max", "min"):
+        raise ValueError(f'rollout: fusion must be "mean", "max" or "min"; got {shown(fusion)}')
+    if isinstance(discard, bool) or not isinstance(discard, (int, float)) or not 0 <= discard <= 1:
+        raise ValueError(f"rollout: discard must be a share from 0 to 1; got {shown(discard)}")
+    if gradient is not None and (fusion != "mean" or discard):
+        raise ValueError(
+            "rollout: fusion and discard must be left out beside gradient because it has a formula of its own; got "
+            f"fusion {shown(fusion)}, discard {discard}"
+        )
     layers = []
     for path, part, calls in recording._attentions():
         if len(calls) > 1:
@@ -157,6 +183,9 @@ def rollout(recording: Recording, token: int, *, gradient: Tensor | None = None)
     token = integer_of("rollout", "token", token)
     if not -length <= token < length:
         raise IndexError(f"rollout: token must be from {-length} to {length - 1}; got {token}")
+    item, batch = integer_of("rollout", "item", item), layers[0][2].shape[0]
+    if not 0 <= item < batch:
+        raise IndexError(f"rollout: item must be from 0 to {batch - 1}; got {item}")
     slopes: list[Any] = [None] * len(layers)
     if gradient is not None:
         values = [recording[name] for name, _, _ in layers]
@@ -165,12 +194,21 @@ def rollout(recording: Recording, token: int, *, gradient: Tensor | None = None)
         slopes = list(grad(gradient, values, retain_graph=True))
     row: NDArray[np.float64] = np.eye(length)[token]
     for (_, part, lazy), slope in zip(reversed(layers), reversed(slopes), strict=True):
-        weights = np.asarray(lazy)[0].astype("float64")
+        weights = np.asarray(lazy)[item].astype("float64")
         if slope is None:
-            row = 0.5 * (row + row @ weights.mean(0))
+            row = row @ _mixed(weights, fusion, discard)
         else:
-            row = row + row @ np.maximum(weights * by_heads(np.asarray(slope), part)[0], 0).mean(0)
+            row = row + row @ np.maximum(weights * by_heads(np.asarray(slope), part)[item], 0).mean(0)
     return row
+
+
+def _mixed(weights: NDArray[np.float64], fusion: str, discard: float) -> NDArray[np.float64]:
+    """What a layer mixes: its heads ``(H, L, L)`` as one, and the residual connection."""
+    fused: NDArray[np.float64] = getattr(weights, fusion)(0)
+    least = np.argsort(fused, axis=None, kind="stable")[: int(fused.size * discard)]
+    fused.flat[least[least != 0]] = 0.0
+    mixed = 0.5 * (fused + np.eye(len(fused)))
+    return mixed if fusion == "mean" and not discard else mixed / mixed.sum(-1)
 
 
 @explained
