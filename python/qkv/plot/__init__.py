@@ -17,6 +17,7 @@ from .views.compare_view import compare_view
 from .views.head_view import head_view
 from .views.image_view import image_view
 from .views.layer_view import layer_view
+from .views.merging import by_words
 from .views.neuron_view import neuron_view
 from .views.token_view import token_view
 from .views.view import AttentionView
@@ -26,6 +27,7 @@ __all__ = [
     "AttentionView",
     "BandwidthSlider",
     "alignment",
+    "by_words",
     "compare_view",
     "head_view",
     "heatmap",

@@ -26,7 +26,11 @@ function lay() {
       text.addEventListener("mouseleave", leave);
       text.addEventListener("focus", () => { pinned = false; choose(); });
       text.addEventListener("blur", () => { pinned = false; leave(); });
-      text.addEventListener("click", () => { pinned = false; choose(); pinned = true; });
+      text.addEventListener("click", () => {
+        const again = pinned && chosen && chosen.side === side && chosen.place === begin + i;
+        pinned = false;
+        if (again) { chosen = null; draw(); } else { choose(); pinned = true; }
+      });
       text.addEventListener("keydown", (event) => {
         if (event.key === "Escape") text.blur();
         const other = texts[{ ArrowRight: "key", ArrowLeft: "query" }[event.key]];

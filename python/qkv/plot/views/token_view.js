@@ -2,13 +2,14 @@ const weights = weightsOf(data.weights);
 const layer = select("layer", counted("", weights.layers), data.layer, draw);
 const head = select("head", data.heads, data.head, draw);
 shareChosen(layer, head, draw);
-const way = select("colour", ["what it attends to", "what attends to it"], 0, draw);
+const isRow = data.token === null;  // of a query that is no token here
+const way = select("colour", isRow ? ["one row"] : ["what it attends to", "what attends to it"], 0, draw);
 let chosen = data.token;
 
 const tokens = data.tokens.map((token, i) => {
   const span = stage.children[i];
   span.setAttribute("role", "button");
-  const choose = () => { chosen = i; draw(); };
+  const choose = () => { if (!isRow) { chosen = i; draw(); } };
   span.addEventListener("click", () => { span.focus(); choose(); });
   span.addEventListener("focus", choose);
   span.addEventListener("mouseenter", () => { span.title = percent(weightOf(i)[0]); });
@@ -18,7 +19,7 @@ walk(tokens, 1, 1);
 
 // The weight between the chosen token and another: [weight, whether it is exact].
 function weightOf(other) {
-  const pair = way.value === "0" ? [chosen, other] : [other, chosen];
+  const pair = isRow ? [0, other] : way.value === "0" ? [chosen, other] : [other, chosen];
   const weight = weights.exact(+layer.value, +head.value, ...pair);
   return weight === null ? [weights.pooled(+layer.value, +head.value, ...pair), false] : [weight, true];
 }
@@ -32,7 +33,7 @@ function draw() {
   });
   const order = found.map(([weight, exact], i) => [weight, exact, data.tokens[i]]).filter((one) => one[1]);
   order.sort((a, b) => loud(b[0]) - loud(a[0]));
-  note.textContent = `${isolated(data.tokens[chosen])}:   `
+  note.textContent = (isRow ? "" : `${isolated(data.tokens[chosen])}:   `)
     + order.slice(0, 5).map(([w, , token]) => `${isolated(token)} ${percent(w)}`).join("   ");
 }
 

@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..._public import explained
 from ..._words.errors import counted
-from ..figures.drawing import color_of, given_axes, name_odd
+from ..figures.drawing import color_of, given_axes, name_odd, numbers
 from ..figures.labels import add_label, width_of
-from .heads import HeadsView, Weights, layers_of, place_in, sentence_of, title_of
+from .heads import HeadsView, Weights, layers_of, place_in, sentence_of, title_of, tokens_of
 from .packing import has_negative, largest
 from .view import AttentionView
 
@@ -43,8 +45,9 @@ def token_view(
 
     Parameters
     ----------
-    weights : array or Tensor (L, L), (H, L, L) or (B, H, L, L), a list of such arrays, or a recording
-        A list holds the layers. Of a recording all weights are taken.
+    weights : array or Tensor (L,), (L, L), (H, L, L) or (B, H, L, L), a list of such arrays, or a recording
+        A list holds the layers. Of a recording all weights are taken. One row, (L,) or (H, 1, L), is of a query that is
+        no token of the text, such as what ``qkv.look.rollout`` returns.
     tokens : sequence of L str
         Or B such sequences, of which the shorter cut the padding off.
     token : int
@@ -80,20 +83,35 @@ def token_view(
     TokenView(1 layer of 1 head, 2 tokens)
     """
     name = "token_view"
-    layers, batch = layers_of(name, weights, item)
+    layers, batch = layers_of(name, _as_rows(weights), item)
     _, Lq, Lk = layers[0].shape
-    if Lq != Lk:
+    if Lq not in (1, Lk):
         raise ValueError(
             f"{name}: weights must be (L, L) of tokens over themselves because one of them is the query and all are "
-            f"coloured; got {(Lq, Lk)}"
+            f"coloured, or one row; got {(Lq, Lk)}"
         )
     view = TokenView()
-    layers, view.tokens, _ = sentence_of(name, layers, tokens, None, item)
-    view.token = place_in(name, "token", token, len(view.tokens), "token")
+    if Lq == Lk:
+        layers, view.tokens, _ = sentence_of(name, layers, tokens, None, item)
+        view.token = place_in(name, "token", token, len(view.tokens), "token")
+    else:
+        view.tokens, view.token = tokens_of(name, "tokens", tokens, item, Lk), None
+        layers = [layer[..., : len(view.tokens)] for layer in layers]
     view.take(name, layers, layer, head)
     view.title, view.color, view.width = title_of(title, item, batch), color, width
     view._into(ax)
     return view
+
+
+def _as_rows(weights: Any) -> Any:
+    """Return one row of weights (L,) as (1, L)."""
+    if isinstance(weights, (list, tuple)) or not hasattr(weights, "ndim"):
+        return (
+            [weights]
+            if isinstance(weights, (list, tuple)) and weights and not np.ndim(weights[0])
+            else weights
+        )
+    return numbers(weights)[None] if len(weights.shape) == 1 else weights
 
 
 class TokenView(HeadsView):
@@ -101,7 +119,7 @@ class TokenView(HeadsView):
 
     script = "token_view"
     tokens: list[str]
-    token: int
+    token: int | None
     color: str
     width: float
 
@@ -120,7 +138,7 @@ class TokenView(HeadsView):
 
     def row(self) -> Any:
         """Return the weights (L,) that are shown first."""
-        table = self.layers[self.layer][:, self.token]
+        table = self.layers[self.layer][:, self.token or 0]
         return table.mean(0) if self.head is None else table[self.head]
 
     def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
