@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from ..figures.labels import add_label, widest
 from ..figures.texts import readable_title
 from .heads import HeadsView, Weights, layers_of, sentence_of, title_of
 from .packing import has_negative, largest
-from .view import AttentionView
+from .view import PAGE, AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,6 +160,7 @@ class HeadView(HeadsView):
     ncols: int
     color: str
     figsize: tuple[float, float] | None
+    some: list[int] | None = None  # heads of a sheet
 
     def _is_quick(self) -> bool:
         layer = self.layers[self.layer]
@@ -195,14 +197,55 @@ class HeadView(HeadsView):
             f'<g class="lines">{lines}</g>{texts}</svg></div>'
         )
 
+    def _drawn_heads(self) -> list[int]:
+        return list(range(len(self.layers[0]))) if self.head is None else [self.head]
+
+    def _on_sheets(self) -> list[HeadView]:
+        name, *spans = self.parts[0]
+        high, wide, gap = INCHES
+        many = int((PAGE[1] - 1.0) / high)
+        length = max(end - begin for begin, end in spans)
+        if (
+            self.figsize
+            or math.ceil(len(self._drawn_heads()) / self.ncols) * (high * length + 0.4) + 0.6 <= PAGE[1]
+        ):
+            return [self]
+        if length <= many:
+            chunks = [tuple(spans)]
+        else:
+            queries, keys = (
+                [(at, min(at + many, end)) for at in range(begin, end, many)] for begin, end in spans
+            )
+            chunks = [(q, k) for q in queries for k in keys]
+        width = (1 + sum((widest(tokens) + gap) / wide for tokens in (self.queries, self.keys))) * wide + gap
+        heads, found = self._drawn_heads(), []
+        for queries, keys in chunks:
+            matrix = self.layers[self.layer][heads][:, slice(*queries), slice(*keys)]
+            if len(chunks) > 1 and not (~(np.abs(matrix) <= LEAST) & ~np.isneginf(matrix)).any():
+                continue  # nothing to draw
+            columns = max(1, min(self.ncols, int(PAGE[0] / width)))
+            rows = max(
+                1, int((PAGE[1] - 0.6) / (high * max(queries[1] - queries[0], keys[1] - keys[0]) + 0.4))
+            )
+            for at in range(0, len(heads), rows * columns):
+                sheet = copy.copy(self)
+                sheet.some, sheet.ncols, sheet.figsize = heads[at : at + rows * columns], columns, None
+                sheet.parts = [(name, queries, keys)]
+                if len(chunks) > 1:
+                    places = f"queries {queries[0]} to {queries[1] - 1}, keys {keys[0]} to {keys[1] - 1}"
+                    sheet.title = f"{self.title}: {places}" if self.title else places
+                found.append(sheet)
+        return found
+
     def _plot(
         self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None
     ) -> tuple[Figure, NDArray[Any]]:
         _, (q0, q1), (k0, k1) = self.parts[0]
         table = self.layers[self.layer][:, q0:q1, k0:k1]
-        heads = list(range(len(table))) if self.head is None else [self.head]
+        heads = self._drawn_heads() if self.some is None else self.some
         queries, keys = self.queries[q0:q1], self.keys[k0:k1]
-        names = [self._called(head) for head in heads] if self.titles is None else list(self.titles)
+        given = None if self.titles is None else dict(zip(self._drawn_heads(), self.titles, strict=True))
+        names = [self._called(head) if given is None else given[head] for head in heads]
         names = [readable_title(name) for name in names]
         high, wide, gap = INCHES
         ends = [(widest(tokens) + gap) / wide for tokens in (queries, keys)]

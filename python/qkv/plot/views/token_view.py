@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from ..figures.drawing import color_of, given_axes, name_odd, numbers
 from ..figures.labels import add_label, width_of
 from .heads import HeadsView, Weights, layers_of, place_in, sentence_of, title_of, tokens_of
 from .packing import has_negative, largest
-from .view import AttentionView
+from .view import PAGE, AttentionView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,6 +123,7 @@ class TokenView(HeadsView):
     token: int | None
     color: str
     width: float
+    lines: tuple[int, int] | None = None  # of a sheet
 
     def _sizes(self) -> str:
         return counted(len(self.tokens), "token")
@@ -141,9 +143,8 @@ class TokenView(HeadsView):
         table = self.layers[self.layer][:, self.token or 0]
         return table.mean(0) if self.head is None else table[self.head]
 
-    def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
-        from matplotlib.patches import Rectangle
-
+    def _places(self) -> list[tuple[float, int, float]]:
+        """Return where each token begins, in which line, and its width."""
         places, x, line = [], 0.0, 0
         for token in self.tokens:
             wide = max(width_of(token), 0.06) + 2 * EDGE
@@ -151,8 +152,24 @@ class TokenView(HeadsView):
                 x, line = 0.0, line + 1
             places.append((x, line, wide))
             x += wide + GAP
+        return places
+
+    def _on_sheets(self) -> list[TokenView]:
+        places, many = self._places(), int((PAGE[1] - 0.8) / LINE)
+        found = []
+        for first in range(0, places[-1][1] + 1, many):
+            sheet = copy.copy(self)
+            sheet.lines = first, min(first + many, places[-1][1] + 1)
+            found.append(sheet)
+        return found
+
+    def _plot(self, subplots: Callable[..., tuple[Figure, Any]], ax: Any = None) -> tuple[Figure, Any]:
+        from matplotlib.patches import Rectangle
+
+        places = self._places()
         width = max(self.width, *(x + wide for x, _, wide in places))
-        height = (line + 1) * LINE
+        first, end = self.lines or (0, places[-1][1] + 1)
+        height = (end - first) * LINE
         if ax is None:
             above = 0.3 if self.title else 0.0
             fig, axes = subplots(1, 1, figsize=(width + 0.1, height + above + 0.1))
@@ -162,7 +179,10 @@ class TokenView(HeadsView):
             fig, axes = given_axes("token_view", ax, (1,))
         panel, row = axes[0], self.row()
         top, is_signed = largest([row]) or 1.0, has_negative([row])
-        for place, ((x, line, wide), token) in enumerate(zip(places, self.tokens, strict=True)):
+        for place, ((x, at, wide), token) in enumerate(zip(places, self.tokens, strict=True)):
+            line = at - first
+            if not first <= at < end:
+                continue
             weight = float(row[place])
             color = self.color if weight >= 0 and not is_signed else color_of(weight)
             strength = 0.75 * math.sqrt(min(abs(weight) / top, 1.0)) if math.isfinite(weight) else 0.75

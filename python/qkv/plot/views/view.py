@@ -9,7 +9,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _STILL = '<img class="still" src="data:image/png;base64,{}" alt="{}">'  # which the script takes away
+PAGE = 7.0, 9.5  # inches of a sheet
 _PICTURES = (".svg", ".pdf", ".png")
 # Text stays text in SVG, and is embedded with its font in PDF.
 _FONTS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}
@@ -168,6 +169,25 @@ class AttentionView(View):
         """
         return self._plot(_alone)[0]
 
+    def sheets(self) -> list[Figure]:
+        """Draw it on sheets of a page's size (7 x 9.5 inches), for papers; a short text needs one.
+
+        Returns
+        -------
+        list of matplotlib.figure.Figure
+            Of head_view and token_view several for long texts; else one.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        return [view.figure() for view in self._on_sheets()]
+
+    def _on_sheets(self) -> Sequence[AttentionView]:
+        """Return the view in parts that fit a page."""
+        return [self]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as a page or a picture.
 
@@ -175,7 +195,7 @@ class AttentionView(View):
         ----------
         path : path
             Ends in ``.html`` (one file, script included, that needs neither Python nor a network), ``.svg`` (tokens are
-            text), ``.pdf`` or ``.png``.
+            text), ``.pdf`` (a page for each of its sheets) or ``.png``.
 
         Raises
         ------
@@ -195,11 +215,17 @@ class AttentionView(View):
                 f"save: path must end in .html, {', '.join(_PICTURES)} because the ending says what is written; "
                 f"got {shown(Path(path).name)}"
             )
-        figure, content = self.figure(), io.BytesIO()
+        figures, content = self.sheets() if suffix == ".pdf" else [self.figure()], io.BytesIO()
         from matplotlib import rc_context
+        from matplotlib.backends.backend_pdf import PdfPages
 
         with rc_context(_FONTS):
-            figure.savefig(content, format=suffix[1:], bbox_inches="tight", dpi=200)
+            if len(figures) > 1:
+                with PdfPages(content) as pages:
+                    for figure in figures:
+                        pages.savefig(figure, bbox_inches="tight")
+            else:
+                figures[0].savefig(content, format=suffix[1:], bbox_inches="tight", dpi=200)
         write_file(path, lambda file: file.write(content.getvalue()))
 
     def __iter__(self) -> Iterator[Any]:
