@@ -267,8 +267,8 @@ def name_odd(
     if not is_new:
         np.ravel(axes)[-1].legend(loc="best", **options)
         return
-    place = "outside lower center" if fig.get_layout_engine() is not None else "lower center"
-    fig.legend(loc=place, ncols=len(handles), frameon=False, **options)
+    options["loc"] = "outside lower center" if fig.get_layout_engine() is not None else "lower center"
+    fig.legend(ncols=len(handles), frameon=False, **options)
 
 
 def signed_colors(name: str | None, low: float, high: float) -> Any:

@@ -164,7 +164,7 @@ class HeadView(HeadsView):
 
     def _is_quick(self) -> bool:
         layer = self.layers[self.layer]
-        return len(layer) * max(layer.shape[1:]) <= 200 and np.count_nonzero(layer > LEAST) <= 2000
+        return len(layer) * max(layer.shape[1:]) <= 200 and int(np.count_nonzero(layer > LEAST)) <= 2000
 
     def _data(self) -> dict[str, Any]:
         parts = [{"name": name, "queries": queries, "keys": keys} for name, queries, keys in self.parts]
@@ -211,12 +211,10 @@ class HeadView(HeadsView):
         ):
             return [self]
         if length <= many:
-            chunks = [tuple(spans)]
+            chunks = [(spans[0], spans[1])]
         else:
-            queries, keys = (
-                [(at, min(at + many, end)) for at in range(begin, end, many)] for begin, end in spans
-            )
-            chunks = [(q, k) for q in queries for k in keys]
+            parts = [[(at, min(at + many, end)) for at in range(begin, end, many)] for begin, end in spans]
+            chunks = [(q, k) for q in parts[0] for k in parts[1]]
         width = (1 + sum((widest(tokens) + gap) / wide for tokens in (self.queries, self.keys))) * wide + gap
         heads, found = self._drawn_heads(), []
         for queries, keys in chunks:

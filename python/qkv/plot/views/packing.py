@@ -126,7 +126,7 @@ def odd_in(layers: Sequence[NDArray[np.floating]]) -> list[str]:
     """Return which numbers that are not finite there are: "NaN", "inf", "-inf"."""
     if all(_is_finite(layer) for layer in layers):
         return []
-    tests = {"NaN": np.isnan, "inf": np.isposinf, "-inf": np.isneginf}
+    tests: dict[str, Any] = {"NaN": np.isnan, "inf": np.isposinf, "-inf": np.isneginf}
     return [name for name, test in tests.items() if any(bool(test(layer).any()) for layer in layers)]
 
 
