@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..plot.figures.drawing import ODD
 from . import arrays
 from .artists import arrows_of, bars_of, connections_of, texts_of
 from .compare import Comparison, compare_close
@@ -183,7 +184,7 @@ def _panel(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str
 
 
 def _image(ax: Any, panel: dict[str, Any], nan_as: float | None) -> Iterator[str]:
-    images = ax.get_images()
+    images = [image for image in ax.get_images() if image.get_gid() != ODD]
     yield from _differ("number of images", len(images), 1)
     if len(images) != 1:
         return

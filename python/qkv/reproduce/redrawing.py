@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..plot.figures.drawing import ODD
 from . import arrays
 
 CELLS = 16  # on each side of a panel: what is compared is the mean colour of a cell
@@ -108,7 +109,10 @@ def compare_rendered(
 
 
 def rendered(figure: Any) -> np.ndarray:
-    """Return the figure's pixels (rows, columns, 3), 0 to 1, without what may cover a panel: legends, titles, axes."""
+    """Return the figure's pixels (rows, columns, 3), 0 to 1, without what may cover a panel: legends, titles, axes.
+
+    Nor are there the colours of numbers that are not finite, which a redrawn matrix leaves white.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     around = [
@@ -117,6 +121,7 @@ def rendered(figure: Any) -> np.ndarray:
         for artist in (ax.get_legend(), ax.title, ax.xaxis, ax.yaxis)
         if artist is not None and artist.get_visible()
     ]
+    around += [image for ax in figure.axes for image in ax.get_images() if image.get_gid() == ODD]
     canvas = figure.canvas
     try:
         for artist in around:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PANELS = 20
+ODD = "odd"  # the name, in SVG too, of what is drawn over numbers that are not finite
 # Colours of what is more and less than 0, of NaN and of what is excluded, as in view.css.
 MORE, LESS, NAN, OUT = "#cb281d", "#1f6fb4", "#9628be", "#a5a5a5"
 
@@ -228,7 +229,7 @@ def draw_matrix(
         over = np.zeros((*table.shape, 4))
         for color, _, which in _odd(table):
             over[which] = to_rgba(color)
-        ax.imshow(over, aspect=aspect)
+        ax.imshow(over, aspect=aspect, gid=ODD)
     for axis in (ax.xaxis, ax.yaxis):
         locator = AutoLocator()
         locator.set_params(integer=True, min_n_ticks=1)  # there is no key 2.5

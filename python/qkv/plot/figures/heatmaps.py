@@ -57,7 +57,7 @@ def show_heatmaps(
 
     All panels share one colour scale, so the bar holds for each of them (in d2l's function of this name each
     panel has its own scale and the bar belongs to the last one). A new figure grows where its labels need room, and
-    has at most the size of a screen unless `figsize` asks for more.
+    has at most the size of a screen unless these or `figsize` ask for more.
 
     Parameters
     ----------
