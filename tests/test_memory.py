@@ -141,6 +141,30 @@ for f in (
 ):
     print(kept(f))
 """
+CYCLES = """
+import numpy as np, qkv
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+layers = [qkv.nn.Linear(384, 600 + 37 * i) for i in range(20)]
+x = np.ones((3, 384), "float32")
+def use():
+    with qkv.no_grad():
+        for layer in layers:
+            layer(x), layer(x)
+def ask():
+    return [float(layer.weight.numpy()[0, 0]) for layer in layers]
+weights = sum(layer.weight.nbytes for layer in layers)
+use(), ask(), use()
+start = resident()
+for _ in range(30):
+    ask(), use()
+packed = resident()
+ask()
+plain = resident()
+del layers
+qkv.empty_cache()
+print(weights, start, packed, plain, resident())
+"""
 
 
 @measures_what_is_resident
@@ -148,3 +172,11 @@ def test_what_no_gradient_needs_is_free():
     *results, product = numbers_from(SAVED)
     assert max(results) < 8 * 5, "the results have 4 MiB each; what they were computed from is free"
     assert product > 8 * 7, "a product keeps the factors that it is differentiated by"
+
+
+def test_weights_that_are_packed_and_asked_back_again_and_again_take_no_more():
+    weights, start, packed, plain, end = numbers_from(CYCLES)
+    slack = weights // 4 + 4 * MIB
+    assert packed - start < slack
+    assert plain - start < slack
+    assert start - end > weights // 2, "of a model that is gone, the most is given back"

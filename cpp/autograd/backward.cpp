@@ -68,7 +68,7 @@ void merge(Tensor& sum, Tensor part) {
   }
   if (!wants_gradient({sum, part})) {
     if (sum.impl().use_count() > 1) sum = Tensor(sum.data());  // others hold this Tensor
-    accumulate(sum.impl()->data, part.data());
+    accumulate(sum.impl()->array, part.data());
     return;
   }
   Array total = sum.data();

@@ -24,14 +24,15 @@ void take_history(TensorImpl& t, const TensorImpl& result) {
 // Where the graph has saved the memory of a base and its only view, which nobody else looks at, it keeps that memory:
 // base and view move to a copy, which the change will overwrite.
 void leave_saved_memory(TensorImpl& base, TensorImpl& view) {
-  const Array old = base.data;
+  const Array old = base.data();
   const Buffer& buffer = *old.buffer();
   if (buffer.savers() == 0 || !buffer.own() || buffer.is_viewed() || !old.is_packed()) return;
   if (old.buffer().use_count() > 3 + buffer.savers()) return;  // `old`, too
-  base.data = cloned(old);
-  const auto offset = static_cast<std::byte*>(view.data.first()) - static_cast<std::byte*>(old.first());
-  view.data = Array(view.data.shape(), view.data.strides(), view.data.dtype(), base.data.buffer(),
-                    static_cast<std::byte*>(base.data.first()) + offset);
+  base.set(cloned(old));
+  const Array part = view.data();
+  const auto offset = static_cast<std::byte*>(part.first()) - static_cast<std::byte*>(old.first());
+  view.set(Array(part.shape(), part.strides(), part.dtype(), base.array.buffer(),
+                 static_cast<std::byte*>(base.array.first()) + offset));
 }
 
 // The base's history once the view's part of it holds `result`.
@@ -93,17 +94,17 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
   TensorImpl& impl = *t.impl();
   check_not_overlapping(operation, t);
   if (!result.requires_grad()) {
-    write(impl.data, result.data());
+    write(impl.data(), result.data());
     for (TensorImpl* changed : {&impl, impl.base.get()})
       if (changed != nullptr) changed->lacks_history = changed->lacks_history || result.impl()->lacks_history;
     return;
   }
   forget_hidden_base(t);
   if (impl.base == nullptr) {
-    if (is_shared(impl.data)) write(impl.data, result.data());
+    if (is_shared(impl.data())) write(impl.data(), result.data());
     else
-      impl.data =
-          result.impl().use_count() > 1 || is_shared(result.data()) ? cloned(result.data()) : packed(result.data());
+      impl.set(result.impl().use_count() > 1 || is_shared(result.data()) ? cloned(result.data())
+                                                                         : packed(result.data()));
     take_history(impl, *result.impl());
     ++impl.history_version;
     return;
@@ -114,7 +115,7 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
         ": a view that was made under qkv.no_grad() must be changed under it because its base would need the history; "
         "make the view again with gradients on");
   const Tensor base(impl.base);
-  if (base.data().buffer() != impl.data.buffer())
+  if (base.layout().buffer() != impl.array.buffer())
     fail_runtime(operation,
                  ": a view whose base was given other memory since must not be changed with gradients on; make the "
                  "view again");
@@ -124,7 +125,7 @@ void change(const char* operation, const Tensor& t, const Tensor& result) {
         ": a view of a Tensor some of whose numbers are one in memory must be cloned before it is changed in place");
   t.current();
   leave_saved_memory(*impl.base, impl);
-  write(impl.data, result.data());
+  write(impl.data(), result.data());
   rebase(base, t, result);
   take_history(impl, *result.impl());
   impl.node->name = "AsStridedBackward0";

@@ -19,8 +19,8 @@ LeafGradient::Quiet::Quiet(LeafGradient& gradient) : gradient_(gradient) {
 }
 
 Array LeafGradient::get() const {
-  const Lock lock(mutex_of(this));
-  return tensor_ ? tensor_->data : Array();
+  const Tensor held = tensor();
+  return held.defined() ? held.data() : Array();
 }
 
 Tensor LeafGradient::tensor() const {
@@ -50,7 +50,7 @@ void LeafGradient::add(Array part) {
         tensor_ = std::move(first);
         return;
       }
-      part = first->data;
+      part = first->array;
       continue;
     }
     const Array& sum = held.data();
@@ -73,7 +73,7 @@ void LeafGradient::add(Array part) {
 bool LeafGradient::replace(const Array& before, Array array) {
   auto tensor = std::make_shared<TensorImpl>(array);
   const Lock lock(mutex_of(this));
-  if (!(tensor_ ? tensor_->data : Array()).is(before)) return false;
+  if (!(tensor_ ? tensor_->array : Array()).is(before)) return false;
   tensor_.swap(tensor);
   return true;
 }

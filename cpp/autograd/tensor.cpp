@@ -113,7 +113,7 @@ Tensor Saved::tensor() const {
   const Array& numbers = get();
   if (!grad_enabled() || history_.none()) return Tensor(numbers);
   if (history_.node != nullptr) return with_history(numbers, history_.node, history_.output);
-  if (!history_.leaf->data.is(numbers)) fail_changed(numbers.shape());
+  if (!history_.leaf->array.is(numbers)) fail_changed(numbers.shape());
   return Tensor(history_.leaf);
 }
 

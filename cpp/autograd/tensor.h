@@ -27,17 +27,27 @@
 
 #include "autograd/leaf_gradient.h"
 #include "autograd/strided.h"
+#include "core/locks.h"
 #include "core/noncopyable.h"
 
 namespace qkv {
 
 struct Node;
+struct PackedMatrix;
 struct TensorImpl;
 class Tensor;
 
 struct TensorImpl {
-  explicit TensorImpl(Array d) : data(std::move(d)) {}
+  explicit TensorImpl(Array d) : array(std::move(d)) {}
   virtual ~TensorImpl() = default;
+  // The numbers, in `array` again if they were in `panels` alone.
+  const Array& data() {
+    if (in_panels.load(std::memory_order_acquire)) [[unlikely]]
+      unpack();
+    return array;
+  }
+  // Makes it another Array, while no other thread computes.
+  void set(Array data);
 
   // What every operation asks is together.
   std::shared_ptr<Node> node;  // what made it; null for leaves
@@ -47,6 +57,8 @@ struct TensorImpl {
   std::atomic<std::uint32_t> seen_version{0};
   std::uint32_t history_version = 0;  // how often its history has changed: its views then have another one, too
   bool requires_grad = false;         // a leaf that collects its gradient
+  // Of a matrix (autograd/packed_matrix.h): its numbers are in `panels` alone; they were, and were asked back.
+  std::atomic<bool> in_panels{false}, asked_back{false};
   // A gradient that was computed without its history, or made of such: to differentiate it is an error, as the result
   // would lack what flows through that history.
   bool lacks_history = false;
@@ -54,8 +66,12 @@ struct TensorImpl {
   bool is_parameter = false;    // what a module learns, where it is assigned to one
   bool follows_module = false;  // a parameter made without a dtype: the module that it is assigned to decides
   Index output = 0;             // which of the node's outputs it is
-  Array data;
+  Array array;
   LeafGradient grad;  // of leaves
+  Published<PackedMatrix> panels;
+
+ private:
+  void unpack();
 };
 
 // A handle; copies mean the same Tensor.
@@ -68,13 +84,15 @@ class Tensor {
   bool defined() const { return impl_ != nullptr; }
   // The numbers as they lie in memory: of a view perhaps strided, which operations that cannot read such exclude by
   // packed().
-  const Array& data() const { return impl_->data; }
-  const Shape& shape() const { return impl_->data.shape(); }
-  DType dtype() const { return impl_->data.dtype(); }
+  const Array& data() const { return impl_->data(); }
+  // The same for those who read no numbers: shape, strides, dtype, whose memory it is.
+  const Array& layout() const { return impl_->array; }
+  const Shape& shape() const { return impl_->array.shape(); }
+  DType dtype() const { return impl_->array.dtype(); }
   Index rank() const { return shape().rank(); }
   Index dim(Index axis) const { return shape().dim(axis); }
-  Index numel() const { return impl_->data.numel(); }
-  template <class T> T* ptr() const { return impl_->data.data<T>(); }  // of packed numbers
+  Index numel() const { return impl_->array.numel(); }
+  template <class T> T* ptr() const { return data().data<T>(); }  // of packed numbers
 
   bool is_leaf() const { return current().node == nullptr; }
   bool requires_grad() const { return current().requires_grad || impl_->node != nullptr; }
@@ -88,7 +106,7 @@ class Tensor {
   }
 
   // The same data without a history.
-  Tensor detach() const { return Tensor(impl_->data); }
+  Tensor detach() const { return Tensor(data()); }
 
   // Adds the gradients of this Tensor to the leaves that want them. `gradient` may be left out for one number. With
   // `finished` each leaf has its gradient as soon as nothing more can arrive there, and is then passed to it, while the
@@ -105,7 +123,7 @@ class Tensor {
 // The Tensor itself, or a copy, recorded, if it is a view whose numbers are not one after the other: for
 // operations that read them so.
 Tensor packed_copy(const Tensor& x);
-inline Tensor packed(const Tensor& x) { return x.data().is_packed() ? x : packed_copy(x); }
+inline Tensor packed(const Tensor& x) { return x.layout().is_packed() ? x : packed_copy(x); }
 // Numbers that stand for what an output of a node is.
 Tensor with_history(const Array& numbers, const std::shared_ptr<Node>& node, Index output);
 
@@ -372,7 +390,7 @@ template <class Compose> Tensors record_composed(std::vector<Array> outputs, con
 
 // The Tensor itself, or a copy if its numbers are in memory of another owner, where they may change: for inputs that a
 // derivation reads.
-inline Tensor owned(Tensor t) { return t.defined() && t.data().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
+inline Tensor owned(Tensor t) { return t.defined() && t.layout().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
 
 // y += x, both packed and of equal shape and dtype, in the memory that y has.
 void add_packed(const Array& y, const Array& x);

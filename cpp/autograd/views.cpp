@@ -127,11 +127,11 @@ void Tensor::renew() const {
   const std::uint32_t history_version = base.impl()->history_version;
   std::shared_ptr<Node> node;
   Index output = 0;
-  if (!t.under_no_grad && t.data.buffer() == base.data().buffer()) {
+  if (!t.under_no_grad && t.array.buffer() == base.layout().buffer()) {
     const GradMode recording(true);
-    const Span span(base.data(), t.data);
+    const Span span(base.data(), t.data());
     if (wants_gradient({base})) {
-      const Tensor now = record(Array(t.data), {base}, [span](const Tensor& dy, TensorGradients& dx) {
+      const Tensor now = record(Array(t.data()), {base}, [span](const Tensor& dy, TensorGradients& dx) {
         dx.add(0, [&] { return span.whole_of(scattered(dy, {span.length}, span.part)); });
       });
       node = now.impl()->node;

@@ -31,8 +31,19 @@ std::atomic<unsigned long> main_thread{0};
 bool interrupt_requested() {
   if (PyThread_get_thread_ident() != main_thread.load(std::memory_order_relaxed)) return false;
   const GilHeld held;
+  const Interrupting handlers;
   if (PyErr_CheckSignals() == 0) return false;
   raised() = std::make_exception_ptr(py::error_already_set());
+  return true;
+}
+
+// Python's lock keeps others from beginning; of those that compute without it, and of what this thread's own handler
+// of a signal interrupts, nobody knows what they read.
+bool change_if_alone(const std::function<void()>& change) {
+  if (computing > 1) return false;
+  const GilHeld held;
+  if (computing > own_computing || own_computing > 1) return false;
+  change();
   return true;
 }
 
@@ -63,6 +74,7 @@ void bind_config(Functions& m) {
     changing = own_changing;
   });
   set_interrupt_check(interrupt_requested);
+  set_change_alone(change_if_alone);
 
   // ValueError and IndexError are of the standard library's classes, which set_error knows.
   translate_errors([](std::exception_ptr p) {

@@ -54,6 +54,23 @@ Array Array::zeros(Shape shape, DType dtype) {
   return result;
 }
 
+Array Array::without_memory(Shape shape, DType dtype) {
+  const Index bytes = shape.numel() * item_size(dtype);
+  return Array(std::move(shape), dtype, Buffer::without_memory(static_cast<std::size_t>(bytes)));
+}
+
+std::shared_ptr<Buffer> Array::take_out() {
+  std::shared_ptr<Buffer> memory = buffer_->take_out();
+  memory->bypass_cache();
+  data_ = nullptr;
+  return memory;
+}
+
+void Array::put_in(Array numbers) {
+  buffer_->put_in(*numbers.buffer_);
+  data_ = buffer_->data();
+}
+
 Array Array::reshaped(Shape shape) const {
   if (!is_packed()) fail_strided();
   Array result = *this;

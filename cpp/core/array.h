@@ -25,6 +25,8 @@ class Array {
   Array(Shape shape, Strides strides, DType dtype, std::shared_ptr<Buffer> buffer, void* first);
 
   static Array zeros(Shape shape, DType dtype);
+  // One whose numbers are elsewhere (Buffer::without_memory).
+  static Array without_memory(Shape shape, DType dtype);
   template <class Number> static Array full(Shape shape, DType dtype, Number value);
 
   bool defined() const { return buffer_ != nullptr; }
@@ -72,6 +74,12 @@ class Array {
   Array clone() const;
   // The same numbers as another dtype; *this if it is that already.
   Array cast(DType dtype) const;
+
+  // The memory, which goes back to the system when the result ends, and without which this Array stays; it is the only
+  // one that holds all of that memory.
+  std::shared_ptr<Buffer> take_out();
+  // Gives one without memory that of `numbers`, which has the same shape and dtype.
+  void put_in(Array numbers);
 
   std::uint64_t version() const { return buffer_ ? buffer_->version() : 0; }
 

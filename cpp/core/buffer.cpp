@@ -8,6 +8,7 @@
 #if defined(__linux__)
 #include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #elif defined(_WIN32)
 #include <malloc.h>
 #endif
@@ -65,6 +66,16 @@ void free_block(void* block) {
   _aligned_free(block);
 #else
   std::free(block);
+#endif
+}
+
+// What lies between blocks in use stays resident unless the system is told.
+void empty_pages([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
+#if defined(MADV_DONTNEED)
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  const std::uintptr_t first = (address + page - 1) / page * page, last = (address + bytes) / page * page;
+  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 #endif
 }
 
@@ -137,8 +148,95 @@ std::shared_ptr<Buffer> Buffer::share(void* data, std::size_t bytes, std::shared
   return buffer;
 }
 
+std::shared_ptr<Buffer> Buffer::without_memory(std::size_t bytes) {
+  return std::shared_ptr<Buffer>(new Buffer(nullptr, bytes, nullptr));
+}
+
+#if defined(MADV_HUGEPAGE)
+
+namespace {
+
+// Memory for many blocks, in pages of 2 MiB, which a block of its own does not fill: reading 100 matrices of 2 MB in
+// turn came from 20 to 28 GB/s.
+class Arena : NonCopyable {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  Arena() : memory_(static_cast<char*>(aligned_block(kHugePage, kBytes))) {
+    if (memory_ == nullptr) throw std::bad_alloc();
+    madvise(memory_, kBytes, MADV_HUGEPAGE);
+  }
+  ~Arena() { free_block(memory_); }
+  // Null if there is no room.
+  char* take(std::size_t bytes) {
+    if (used_ + bytes > kBytes) return nullptr;
+    return memory_ + std::exchange(used_, used_ + bytes);
+  }
+
+ private:
+  char* const memory_;
+  std::size_t used_ = 0;
+};
+
+struct LastArena {
+  Mutex mutex{Mutex::Rank::inner};
+  std::shared_ptr<Arena> arena;
+};
+
+LastArena& last_arena() {
+  static auto* const instance = new LastArena;
+  return *instance;
+}
+
+[[maybe_unused]] const LastArena& arena_made_early = last_arena();
+
+}  // namespace
+
+std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (size > Arena::kBytes / 8) {
+    std::shared_ptr<Buffer> apart = allocate(bytes);
+    apart->bypass_cache();
+    return apart;
+  }
+  LastArena& last = last_arena();
+  std::shared_ptr<Arena> arena;
+  char* block = nullptr;
+  {
+    const Lock lock(last.mutex);
+    if (last.arena && last.arena.use_count() > 1) block = last.arena->take(size);
+    if (block == nullptr) {
+      last.arena = std::make_shared<Arena>();
+      block = last.arena->take(size);
+    }
+    arena = last.arena;
+  }
+  return borrow(block, bytes, {block, [arena, size](void* p) { empty_pages(p, size); }});
+}
+
+#else
+
+std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
+  std::shared_ptr<Buffer> apart = allocate(bytes);
+  apart->bypass_cache();
+  return apart;
+}
+
+#endif
+
+std::shared_ptr<Buffer> Buffer::take_out() {
+  std::shared_ptr<Buffer> memory = without_memory(bytes_);
+  memory->put_in(*this);
+  return memory;
+}
+
 Buffer::~Buffer() {
-  if (!owner_) give(data_, bytes_);
+  if (owner_ || data_ == nullptr) return;
+  if (cached_) {
+    give(data_, bytes_);
+  } else {
+    empty_pages(data_, bytes_);
+    free_block(data_);
+  }
 }
 
 Scratch::Scratch(std::size_t bytes) : data_(take(bytes)), bytes_(bytes) {}

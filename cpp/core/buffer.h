@@ -19,10 +19,14 @@ class Buffer : NonCopyable {
  public:
   // Uninitialised memory of qkv's own.
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
+  // Memory that stays for long: beside other such, not rounded up, and the system has it back in the end.
+  static std::shared_ptr<Buffer> allocate_beside(std::size_t bytes);
   // Memory of another owner, kept alive by `owner`.
   static std::shared_ptr<Buffer> borrow(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   // The same, of an owner who means it to be shared: both read and write it for as long as they like.
   static std::shared_ptr<Buffer> share(void* data, std::size_t bytes, std::shared_ptr<void> owner);
+  // One whose numbers are elsewhere: its data() is null until put_in.
+  static std::shared_ptr<Buffer> without_memory(std::size_t bytes);
   ~Buffer();
 
   void* data() const { return data_; }
@@ -33,6 +37,15 @@ class Buffer : NonCopyable {
     if (!watched_.load()) watched_.store(true);
     return views_.load() == 0 ? version_.load(std::memory_order_relaxed) : version_with_views();
   }
+  // Another that owns the memory, without which this one stays; its version stays, too.
+  std::shared_ptr<Buffer> take_out();
+  // Takes the memory of `other`, which has as many bytes.
+  void put_in(Buffer& other) { std::swap(data_, other.data_); }
+  // In the end its memory goes back to the system instead of to the cache.
+  void bypass_cache() { cached_ = false; }
+  // Others know its address and hold no object for it.
+  void fix() { fixed_ = true; }
+  bool fixed() const { return fixed_; }
   void raise_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 
   // Counts, while it lives, one owner who keeps the content for a gradient and never shows it.
@@ -70,7 +83,8 @@ class Buffer : NonCopyable {
   void* data_;
   std::size_t bytes_;
   std::shared_ptr<void> owner_;
-  bool shared_ = false;
+  bool shared_ = false, cached_ = true;
+  std::atomic<bool> fixed_{false};
   std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> watched_{false};  // the version has been asked for, so a change matters
   std::atomic<int> views_{0};         // writable views that live

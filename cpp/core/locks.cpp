@@ -98,6 +98,19 @@ Mutex& mutex_of(const void* object) {
 // Made while the library is loaded, when no other thread can be about to fork.
 [[maybe_unused]] const Mutex& made_early = mutex_of(nullptr);
 
+namespace {
+
+std::atomic<bool (*)(const std::function<void()>&)> alone{nullptr};
+
+}  // namespace
+
+void set_change_alone(bool (*function)(const std::function<void()>&)) { alone = function; }
+
+bool change_alone(const std::function<void()>& change) {
+  const auto function = alone.load();
+  return function != nullptr && function(change);
+}
+
 void at_fork_in_child(void (*function)()) {
   const std::lock_guard lock(Registry::get().mutex);
   Registry::get().in_child.push_back(function);

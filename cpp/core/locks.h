@@ -8,6 +8,7 @@
 // the end of the step.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -49,6 +50,12 @@ Mutex& mutex_of(const void* object);
 void at_fork_in_child(void (*function)());
 // How many forks led to this process.
 unsigned forks();
+
+// Runs `change` and returns true if, now, no thread but this one computes: for changes of what computations read
+// without a lock. Else false, at once.
+bool change_alone(const std::function<void()>& change);
+// How that is done; without, never.
+void set_change_alone(bool (*function)(const std::function<void()>&));
 
 // One immutable value that threads read and replace as a whole.
 template <class T> class Published {

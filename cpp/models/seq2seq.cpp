@@ -107,8 +107,9 @@ Seq2SeqAttentionDecoder::Seq2SeqAttentionDecoder(const Seq2SeqArguments& a)
   own_module("dense", dense, std::make_shared<nn::Linear>(H, a.vocab_size));
 }
 
-bool Seq2SeqAttentionDecoder::Projected::is_of(const Array& seen, const Array& matrix) const {
-  return weight.is(matrix) && outputs.dtype() == seen.dtype() && outputs.shape() == seen.shape() &&
+bool Seq2SeqAttentionDecoder::Projected::is_of(const Array& seen, const Tensor& matrix) const {
+  return weight.is(matrix.layout(), matrix.impl()->in_panels) && outputs.dtype() == seen.dtype() &&
+         outputs.shape() == seen.shape() &&
          std::memcmp(outputs.raw(), packed(seen).raw(), static_cast<std::size_t>(outputs.bytes())) == 0;
 }
 
@@ -121,8 +122,8 @@ Tensor Seq2SeqAttentionDecoder::keys_of(const DecoderState& state, bool step) {
   if (!step || !nn::plain(projection) || projection.bias.defined() || wants_gradient({state.outputs, weight}))
     return project();
   auto projected = projected_.get();
-  if (!projected || !projected->is_of(state.outputs.data(), weight.data())) {
-    const ops::WeightState before(weight.data());
+  if (!projected || !projected->is_of(state.outputs.data(), weight)) {
+    const WeightState before(weight.layout(), weight.impl()->in_panels);
     projected = std::make_shared<const Projected>(Projected{cloned(state.outputs.data()), before, project()});
     projected_.set(projected);
   }

@@ -80,9 +80,9 @@ class Seq2SeqAttentionDecoder : public RecurrentDecoder<AttentionDecoder> {
   // costs num_hiddens times less than the keys.
   struct Projected {
     Array outputs;
-    ops::WeightState weight;
+    WeightState weight;
     Tensor keys;
-    bool is_of(const Array& outputs, const Array& weight) const;
+    bool is_of(const Array& outputs, const Tensor& weight) const;
   };
   Published<Projected> projected_;
 };

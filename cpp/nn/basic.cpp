@@ -49,7 +49,7 @@ Config Linear::config() const {
 }
 
 ops::LinearLayer Linear::layer(std::optional<kernels::Activation> activation) {
-  return {weight, bias, &packed_, activation, in_bfloat16()};
+  return {weight, bias, activation, in_bfloat16()};
 }
 
 Tensor Linear::forward(const Tensor& x) {
@@ -127,7 +127,7 @@ Tensor Embedding::logits(const Tensor& x, const Tensor& bias) {
                x.shape());
   if (bias.defined() && bias.shape() != Shape{num_embeddings})
     fail_value("Embedding: bias must be (num_embeddings,) = (", num_embeddings, ",); got bias ", bias.shape());
-  const ops::LinearLayer own{weight, bias, &packed_, {}, in_bfloat16()};
+  const ops::LinearLayer own{weight, bias, {}, in_bfloat16()};
   return std::move(ops::linears(x, {&own, 1}).front());
 }
 

@@ -39,7 +39,6 @@ class Linear : public Module {
 
  private:
   ops::LinearLayer layer(std::optional<kernels::Activation> activation = {});
-  ops::WeightCache packed_;
 };
 
 class Embedding : public Module {
@@ -55,9 +54,6 @@ class Embedding : public Module {
   const Index num_embeddings, embedding_dim;
   const std::optional<Index> padding_idx;
   Tensor weight;  // (V, M)
-
- private:
-  ops::WeightCache packed_;
 };
 
 class Norm : public Module {

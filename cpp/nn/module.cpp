@@ -8,7 +8,8 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "kernels/kernels.h"
+#include "nn/init.h"
+#include "ops/matmul/packed_weight.h"
 
 namespace qkv::nn {
 
@@ -103,7 +104,7 @@ void Module::own_parameter(const std::string& name, Tensor& member, Tensor value
 
 void Module::register_parameter(const std::string& name, Tensor parameter) {
   TensorImpl* given = parameter.impl().get();
-  if (given != nullptr && std::exchange(given->follows_module, false)) given->data = given->data.cast(dtype_);
+  if (given != nullptr && std::exchange(given->follows_module, false)) given->set(given->data().cast(dtype_));
   add_entry({name, Kind::parameter, std::move(parameter), nullptr, nullptr});
 }
 
@@ -289,18 +290,26 @@ void Module::load_state(StateDict state, bool strict) {
   // All or nothing: what may fail, or be interrupted, comes before the first weight changes.
   std::vector<std::pair<Array, Array>> changes;
   std::set<std::shared_ptr<Buffer>> mine;  // given weights may lie in these
-  for (const auto& [name, tensor] : own) mine.insert(tensor.data().buffer());
+  for (const auto& [name, tensor] : own) mine.insert(tensor.layout().buffer());
   for (const auto& [name, tensor] : own) {
     const auto given = state.find(name);
     if (given == state.end()) continue;
     Array numbers = packed(given->second).cast(tensor.dtype());
     if (mine.contains(numbers.buffer())) numbers = numbers.clone();
+    if (given->second.dtype() != tensor.dtype()) numbers.buffer()->bypass_cache();
     changes.emplace_back(tensor.data(), std::move(numbers));
   }
   const Uninterrupted whole;
   for (const auto& [weight, numbers] : changes) write(weight, numbers);
   for (const ModulePtr& module : modules()) module->changed();
 }
+
+namespace {
+
+// Whether it has no numbers yet, as it is about to be loaded.
+bool undefined(const Tensor& t) { return SkipInit::active() && t.impl()->is_parameter; }
+
+}  // namespace
 
 void Module::to(DType dtype) {
   if (!is_floating(dtype)) fail_type("to: dtype must be float32, float64 or bfloat16; got ", dtype);
@@ -312,10 +321,12 @@ void Module::to(DType dtype) {
   for (const Tensor& tensor : existing_state()) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
     const Array grad = tensor.impl()->grad.get();
-    changes.push_back({tensor, packed(tensor.data()).cast(dtype), grad.defined() ? grad.cast(dtype) : grad});
+    Array numbers = undefined(tensor) ? Array(tensor.shape(), dtype) : packed(numbers_of(tensor)).cast(dtype);
+    changes.push_back({tensor, std::move(numbers), grad.defined() ? grad.cast(dtype) : grad});
   }
   for (Change& change : changes) {
-    change.tensor.impl()->data = std::move(change.data);
+    change.tensor.layout().buffer()->bypass_cache();  // the cache would keep what nothing of this size asks for again
+    change.tensor.impl()->set(std::move(change.data));
     if (change.grad.defined()) change.tensor.impl()->grad.set(std::move(change.grad));
   }
   for (const ModulePtr& module : modules()) {
@@ -327,16 +338,18 @@ void Module::to(DType dtype) {
 
 void Module::to_bfloat16() {
   to(DType::float32);
-  for (const Tensor& tensor : existing_state()) {
-    if (!is_floating(tensor.dtype())) continue;
-    Array rounded(tensor.shape(), DType::float32);
-    kernels::kernels<float>().packed_bfloat16.round(rounded.data<float>(), tensor.ptr<float>(), rounded.numel());
-    tensor.impl()->data = std::move(rounded);
-  }
+  for (const Tensor& tensor : existing_state())
+    if (is_floating(tensor.dtype()) && !undefined(tensor)) ops::round_to_bfloat16(tensor);
   for (const ModulePtr& module : modules()) {
     module->bfloat16_ = true;
     module->changed();
   }
+}
+
+void Module::round_to_bfloat16(const std::vector<std::string>& names) {
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  for (const auto& [name, tensor] : named_state())
+    if (wanted.contains(name)) ops::round_to_bfloat16(tensor);
 }
 
 void Module::zero_grad() {

@@ -104,7 +104,8 @@ class Module : public std::enable_shared_from_this<Module>, NonCopyable {
   // Rounds parameters and buffers to bfloat16, as which linear layers then read them where no gradient is wanted. They
   // stay float32 arrays; to(dtype) ends it.
   void to_bfloat16();
-  void set_own_bfloat16(bool on) { bfloat16_ = on; }  // not that of its parts
+  void round_to_bfloat16(const std::vector<std::string>& names);  // these alone
+  void set_own_bfloat16(bool on) { bfloat16_ = on; }              // not that of its parts
   bool in_bfloat16() const { return bfloat16_.load(std::memory_order_relaxed); }
   // What to() asked for last: the dtype of parameters that are made or assigned later.
   DType dtype() const { return dtype_; }

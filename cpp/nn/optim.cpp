@@ -64,7 +64,7 @@ std::vector<ParameterStep> next_steps(const std::vector<std::shared_ptr<StepGrou
       const Tensor& p = group->parameters[i];
       Array gradient = p.impl()->grad.get();
       if (!gradient.defined()) continue;
-      const Array& numbers = p.impl()->data;
+      const Array& numbers = p.layout();
       prepare(gradient, numbers);
       StepGroup::State& state = group->states[i];
       const bool starts = !state.first.defined(), averages = group->rule != StepRule::sgd;
@@ -85,14 +85,14 @@ void take_steps(const std::vector<ParameterStep>& steps) {
   for (const ParameterStep& step : steps) {
     TensorImpl& p = *step.parameter->impl();
     const LeafGradient::Quiet quiet(p.grad);
-    if (p.data.buffer()->borrowed()) p.data = cloned(p.data);
-    Array numbers = packed(p.data);
+    if (p.array.buffer()->borrowed()) p.set(cloned(p.array));
+    Array numbers = packed(p.data());
     visit_floating(numbers.dtype(), [&]<class T>(T) {
       if (step.rule == StepRule::sgd) sgd_step<T>(step, numbers);
       else adam_step<T>(step, numbers);
     });
-    if (numbers.is(p.data)) p.data.buffer()->raise_version();
-    else write(p.data, numbers);
+    if (numbers.is(p.array)) p.array.buffer()->raise_version();
+    else write(p.array, numbers);
   }
 }
 

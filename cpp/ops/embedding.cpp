@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "autograd/packed_matrix.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
 #include "ops/checked_integers.h"
@@ -104,6 +105,8 @@ Tensor summed_rows(const Tensor& dy, const Saved& ids, Index V, Index skipped) {
 // Checked ids.
 Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
   const Tensor weight = packed(given);
+  const PackedMatrixPtr form =
+      weight.impl()->in_panels && !wants_gradient({weight}) ? packed_form(weight) : PackedMatrixPtr();
   const Index V = weight.dim(0), M = weight.dim(1), count = ids.numel();
   const std::int64_t* id = ids.data<std::int64_t>();
   Shape shape = ids.shape();
@@ -111,6 +114,10 @@ Tensor picked_rows(const Tensor& given, const Array& ids, Index skipped) {
   Array y(shape, weight.dtype());
   const bool past_caches = y.bytes() >= kLarge;
   visit_floating(weight.dtype(), [&]<class T>(T) {
+    if (form)
+      return parallel_for(0, count, grain_for(4 * M), [&](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) form->copy_row(y.data<T>() + i * M, id[i]);
+      });
     parallel_for(0, count, grain_for(M), [&](Index begin, Index end) {
       kernels::kernels<T>().elementwise.pick_rows(y.data<T>() + begin * M, weight.ptr<T>(), id + begin, end - begin, M,
                                                   past_caches);

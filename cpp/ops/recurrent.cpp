@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "ops/matmul/gemm.h"
 #include "ops/matmul/packed_pieces.h"
+#include "ops/matmul/packed_weight.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -19,10 +20,8 @@ namespace qkv::ops {
 namespace {
 
 // What others may change unseen is packed at each call.
-bool stays(const Array& weight) { return !weight.buffer()->borrowed() && !weight.buffer()->is_viewed(); }
-
 template <class Make> Array cached(const WeightCache& cache, const Array& weight, Make make) {
-  return stays(weight) ? cache.get(weight, make) : make(weight);
+  return can_pack(weight) ? cache.get(weight, make) : make(weight);
 }
 
 Array packed_gates(const WeightCache& cache, const Array& given) {
@@ -321,10 +320,10 @@ GruOutput gru_layer(const RecurrentLayer& layer, const Tensor& input, const Tens
       for (Index j = 0; j < 2 * H; ++j) bias[static_cast<std::size_t>(j)] += p.bias_hh.ptr<T>()[j];
     }
     T* g = gates.data<T>();
-    if (!wants && stays(p.weight_ih.data())) {
-      const Array packed = packed_weight(caches->input, p.weight_ih.data(), false);
-      const PackedTask<T> task{g + H, 4 * H, {packed_x.data<T>(), M, false}, packed.data<T>(), {bias.data()}, rows,
-                               3 * H, M};
+    if (!wants && can_pack(p.weight_ih.layout())) {
+      const PackedMatrixPtr weight = packed_weight(p.weight_ih, false);
+      const PackedTask<T> task{
+          g + H, 4 * H, {packed_x.data<T>(), M, false}, weight->numbers.data<T>(), {bias.data()}, rows, 3 * H, M};
       multiply_packed<T>({&task, 1});
     } else {
       gemm<T>(g + H, 4 * H, packed_x.data<T>(), M, false, p.weight_ih.ptr<T>(), M, true, false, rows, 3 * H, M,

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "autograd/tensor.h"
-#include "ops/matmul/linear.h"
+#include "ops/matmul/weight_cache.h"
 
 namespace qkv::ops {
 
@@ -19,7 +19,6 @@ struct GruParameters {
 
 // The weights of a layer in the order in which the kernels read them.
 struct GruCaches {
-  WeightCache input;           // of weight_ih, for layers without gradients
   WeightCache gates, columns;  // of weight_hh, for the forward and the backward pass
 };
 

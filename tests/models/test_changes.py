@@ -32,8 +32,7 @@ def bert(tmp_path_factory):
 
 
 UNKNOWN = {
-    "dtype": ("float64", r'numbers are loaded as float32, then write model\.to\("float64"\)'),
-    "torch_dtype": ("bfloat16", "numbers are loaded as float32"),
+    "torch_dtype": ("bfloat16", r"write dtype=\"float64\" or dtype=\"bfloat16\""),
     "device_map": ("auto", "everything is computed on the CPU, leave it out"),
     "low_cpu_mem_usage": (True, "everything is computed on the CPU"),
     "load_in_4bit": (True, "models are not quantized when they are loaded"),

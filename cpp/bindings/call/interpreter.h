@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -39,8 +40,10 @@ template <class Take> void take_gil(Take take) {
 // What Python knows this thread by, while it has given the lock back.
 inline thread_local PyThreadState* waiting_state = nullptr;
 
-// Threads that compute while others of Python run, and changes that wait for them to end. Python's lock guards both.
-inline int computing = 0, changing = 0;
+// Threads that compute while others of Python run, and changes that wait for them to end. Python's lock guards both;
+// without it, `computing` is a guess.
+inline std::atomic<int> computing{0};
+inline int changing = 0;
 // What of them is this thread's: more than one where a signal's handler computes.
 inline thread_local int own_computing = 0, own_changing = 0;
 
@@ -65,6 +68,12 @@ inline void end_computing() {
 struct Computing : NonCopyable {
   Computing() { begin_computing(); }
   ~Computing() { end_computing(); }
+};
+
+// While one lives, this thread is in the midst of a computation that does not know what is called.
+struct Interrupting : NonCopyable {
+  Interrupting() { ++computing, ++own_computing; }
+  ~Interrupting() { end_computing(); }
 };
 
 // While one lives, no other thread is inside a computation: for changes of what computations read without a lock, such

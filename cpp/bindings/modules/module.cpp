@@ -1,6 +1,7 @@
 // Module: what Python adds to it is attribute access by name, copying, and subclasses.
 #include "bindings/modules/layer_class.h"
 
+#include "autograd/packed_matrix.h"
 #include "bindings/bindings.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/modules/call_attention.h"
@@ -135,6 +136,11 @@ Examples
               bool persistent) { register_entry(self, kind_from(kind), name, value, persistent); })
       .def("_named_state", &Module::named_state)
       .def("_set_own_training", &Module::set_own_training)
+      .def("_round_to_bfloat16(names)",
+           [](Module& self, const std::vector<std::string>& names) {
+             const ExclusiveAccess alone;
+             self.round_to_bfloat16(names);
+           })
       .def("_children",
            [](const Module& self) {
              py::list found;
@@ -206,7 +212,7 @@ Examples
            [](Module& self, bool torch_names) {
              py::dict state;
              for (auto& [name, tensor] : torch_names ? self.torch_state() : self.named_state())
-               state[name.c_str()] = Tensor(cloned(tensor.data()));
+               state[name.c_str()] = Tensor(copy_of_numbers(tensor));
              return state;
            })
       .def("load_state_dict(state_dict, strict=True)", R"doc(

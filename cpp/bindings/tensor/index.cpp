@@ -299,8 +299,8 @@ void def_indexing(TensorClass& tensor) {
            })
       .def("__len__",
            [](const TensorImpl& t) {
-             if (t.data.rank() == 0) fail_type("len: the Tensor must have an axis; got a Tensor ()");
-             return t.data.dim(0);
+             if (t.array.rank() == 0) fail_type("len: the Tensor must have an axis; got a Tensor ()");
+             return t.array.dim(0);
            })
       .def("__iter__", [](const Tensor& t) {
         if (t.rank() == 0) fail_type("iter: the Tensor must have an axis; got a Tensor ()");

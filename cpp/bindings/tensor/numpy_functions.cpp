@@ -44,7 +44,7 @@ bool is_subclass(PyObject* type, PyTypeObject* of) {
 bool is_floating_tensor(py::handle value) {
   if (!is_tensor(value)) return false;
   const auto* impl = held_tensor(value.ptr());
-  return impl != nullptr && is_floating((*impl)->data.dtype());
+  return impl != nullptr && is_floating((*impl)->array.dtype());
 }
 
 // Whether an argument is a Tensor that the implementation takes, or the first one begins with such, and no class but

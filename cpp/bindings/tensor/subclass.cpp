@@ -29,11 +29,11 @@ void set_data(const Tensor& t, const Tensor& other) {
   t.current();
   const ExclusiveAccess alone;
   TensorImpl& impl = *t.impl();
-  if (impl.data.buffer() != other.data().buffer()) {  // it is no view any more
+  if (impl.array.buffer() != other.data().buffer()) {  // it is no view any more
     impl.base.reset();
     impl.under_no_grad = false;
   }
-  impl.data = other.data();
+  impl.set(other.data());
   if (!fits) impl.grad.set({});
 }
 
@@ -150,6 +150,11 @@ void bind_subclass(Functions& m) {
     return now.node->name;
   });
   m.def("address(t)", [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data().first()); });
+  m.def("in_panels(t)", [](const Tensor& t) { return t.impl()->in_panels.load(); });
+  m.def("fixed_address(t)", [](const Tensor& t) {
+    t.data().buffer()->fix();
+    return reinterpret_cast<std::uintptr_t>(t.data().first());
+  });
   m.def("derived_class(cls)",
         [](const py::type& cls) { derived::tensor_class = reinterpret_cast<PyTypeObject*>(cls.inc_ref().ptr()); });
   m.def("set_derived_default(double_precision)",

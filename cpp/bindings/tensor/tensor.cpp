@@ -1,4 +1,5 @@
 // Python's class Tensor.
+#include "autograd/packed_matrix.h"
 #include "bindings/bindings.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/tensor/tensor_class.h"
@@ -37,9 +38,9 @@ void set_grad(TensorImpl& impl, py::handle value) {
   }
   Call call("grad");
   const Tensor g = call.floating(value, "grad");
-  if (g.shape() != impl.data.shape())
-    fail_value("grad: grad must be ", impl.data.shape(), " because the Tensor is; got grad ", g.shape());
-  Array own = packed(g.data()).cast(impl.data.dtype());
+  if (g.shape() != impl.array.shape())
+    fail_value("grad: grad must be ", impl.array.shape(), " because the Tensor is; got grad ", g.shape());
+  Array own = packed(g.data()).cast(impl.array.dtype());
   own.make_unique();
   impl.grad.set(std::move(own));
 }
@@ -113,22 +114,23 @@ tensor([2., 4., 6.])
   tensor.attr("__hash__") = py::module_::import("builtins").attr("object").attr("__hash__");
 
   tensor.def_property("shape", "Sizes of the axes.", [](const Tensor& t) { return shape_tuple(t.shape()); })
-      .def_property("dtype", "NumPy dtype.", [](const TensorImpl& t) { return numpy_dtype(t.data.dtype()); })
-      .def_property("ndim", "Number of axes.", [](const TensorImpl& t) { return t.data.rank(); })
-      .def_property("size", "Number of elements.", [](const TensorImpl& t) { return t.data.numel(); })
+      .def_property("dtype", "NumPy dtype.", [](const TensorImpl& t) { return numpy_dtype(t.array.dtype()); })
+      .def_property("ndim", "Number of axes.", [](const TensorImpl& t) { return t.array.rank(); })
+      .def_property("size", "Number of elements.", [](const TensorImpl& t) { return t.array.numel(); })
       .def_property("is_leaf", "False if an operation made it.", [](const Tensor& t) { return t.is_leaf(); })
-      .def_property("version", "Rises with every change in place.", [](const Tensor& t) { return t.data().version(); })
+      .def_property("version", "Rises with every change in place.",
+                    [](const Tensor& t) { return t.layout().version(); })
       .def_property(
           "requires_grad", "True if gradients flow to or through it.",
           [](const Tensor& t) { return t.requires_grad(); },
           [](const Tensor& self, bool wanted) {
             TensorImpl& t = *self.impl();
             if (!self.is_leaf()) fail_runtime("requires_grad: can be set on leaves only; got a computed Tensor");
-            if (wanted && !is_floating(t.data.dtype()))
-              fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.data.dtype());
+            if (wanted && !is_floating(t.array.dtype()))
+              fail_type("requires_grad: only floating Tensors have gradients; got dtype ", t.array.dtype());
             if (wanted) {
               t.lacks_history = false;
-              if (t.data.buffer()->borrowed()) t.data = cloned(t.data);  // a gradient needs numbers that stay
+              if (t.array.buffer()->borrowed()) t.set(cloned(t.array));  // a gradient needs numbers that stay
             }
             if (wanted == t.requires_grad) return;
             const ExclusiveAccess alone;
@@ -144,8 +146,8 @@ tensor([2., 4., 6.])
            "The numbers as a NumPy array that shares the memory; read-only unless this is a leaf without gradient.",
            numpy_view)
       .def("__array__(dtype=None, copy=None)", array_protocol)
-      .def_property("itemsize", "Bytes of one number.", [](const TensorImpl& t) { return item_size(t.data.dtype()); })
-      .def_property("nbytes", "Bytes of all numbers.", [](const TensorImpl& t) { return t.data.bytes(); })
+      .def_property("itemsize", "Bytes of one number.", [](const TensorImpl& t) { return item_size(t.array.dtype()); })
+      .def_property("nbytes", "Bytes of all numbers.", [](const TensorImpl& t) { return t.array.bytes(); })
       .def_property(
           "ctypes",
           "Where the numbers are, as NumPy's attribute of that name: libraries that save arrays ask for it. Of a view "
@@ -247,14 +249,14 @@ Examples
         impl->follows_module = dtype.is_none();
         return impl;
       });
-  parameter.def("__deepcopy__", [](const ParameterImpl& p, const py::dict&) {
-    const auto copy = std::make_shared<ParameterImpl>(cloned(p.data));
-    copy->requires_grad = p.requires_grad;
+  parameter.def("__deepcopy__", [](const Tensor& p, const py::dict&) {
+    const auto copy = std::make_shared<ParameterImpl>(copy_of_numbers(p));
+    copy->requires_grad = p.impl()->requires_grad;
     return copy;
   });
   def_pickle<py::tuple>(
       parameter,
-      [](const ParameterImpl& p) { return py::make_tuple(to_numpy(packed(p.data), false), p.requires_grad); },
+      [](const Tensor& p) { return py::make_tuple(to_numpy(packed(numbers_of(p)), false), p.impl()->requires_grad); },
       [](const py::tuple& state) {
         auto impl = std::make_shared<ParameterImpl>(copy_of(state[0], py::none(), "Parameter"));
         impl->requires_grad = state[1].cast<bool>();

@@ -92,8 +92,7 @@ py::module_ numpy() {
 }
 
 void own_numbers(const Tensor& t) {
-  Array& data = t.impl()->data;
-  if (data.buffer()->borrowed() && t.is_leaf()) data = cloned(data);
+  if (t.layout().buffer()->borrowed() && t.is_leaf()) t.impl()->set(cloned(t.data()));
   if (t.impl().use_count() == 1) forget_hidden_base(t);
 }
 

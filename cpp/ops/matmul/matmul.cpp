@@ -9,6 +9,7 @@
 #include "ops/integers.h"
 #include "ops/matmul/gemm.h"
 #include "ops/matmul/linear.h"
+#include "ops/matmul/packed_weight.h"
 #include "ops/ops.h"
 
 namespace qkv::ops {
@@ -176,13 +177,11 @@ void check_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 Tensors linears(const Tensor& input, std::span<const LinearLayer> layers) {
-  // A weight that others may change unseen is not packed.
-  const auto can_pack = [&](const LinearLayer& l) {
-    const Buffer& memory = *l.weight.data().buffer();
-    return !memory.borrowed() && !memory.is_viewed() && l.weight.dtype() == layers[0].weight.dtype() &&
+  const auto packs = [&](const LinearLayer& l) {
+    return can_pack(l.weight.layout()) && l.weight.dtype() == layers[0].weight.dtype() &&
            !wants_gradient({input, l.weight, l.bias});
   };
-  if (std::all_of(layers.begin(), layers.end(), can_pack)) {
+  if (std::all_of(layers.begin(), layers.end(), packs)) {
     for (const LinearLayer& layer : layers) check_linear(input, layer.weight, layer.bias);
     return packed_linears(packed_as(input, layers[0].weight.dtype()), layers);
   }

@@ -201,8 +201,7 @@ KEYWORDS = _joined(
 ENTRIES = _joined(
     _said(
         f"""
-        dtype torch_dtype: numbers are loaded as float32, then write model.to("float64") or \
-            model.to("bfloat16")
+        torch_dtype: write dtype="float64" or dtype="bfloat16"
         device_map max_memory offload_folder low_cpu_mem_usage: {_CPU}
         load_in_4bit load_in_8bit quantization_config: models are not quantized when they are loaded; a \
             .gguf file may be quantized

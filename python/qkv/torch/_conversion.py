@@ -91,7 +91,7 @@ _TABLE = {
     "numel": lambda input: int(_core_size(input)),
     ".nelement": lambda t: int(_core_size(t)),
     ".element_size": lambda t: int(t.dtype.itemsize),
-    ".data_ptr": lambda t: int(_core.address(t)),
+    ".data_ptr": lambda t: int(_core.fixed_address(t)),
     "is_floating_point": lambda input: bool(input.dtype.is_floating_point),
     "torch.is_tensor": lambda obj: isinstance(obj, Tensor),
 }

@@ -81,14 +81,17 @@ def from_config(entries: Mapping[str, Any]) -> Any:
 
 
 @explained
-def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
+def from_pretrained(path: str | os.PathLike[str], *, dtype: Any = None, **changes: Any) -> Any:
     """Load a model of any supported type, as its config.json says.
 
     Parameters
     ----------
     path : path
         A folder as Hugging Face's libraries write it: ``config.json`` and ``model.safetensors``, or several such files
-        with an index; or a ``.gguf`` file (needs the package gguf). Numbers of half width become float32.
+        with an index; or a ``.gguf`` file (needs the package gguf).
+    dtype : str or numpy.dtype, optional
+        ``"float32"``, also if it is not given, ``"float64"`` or ``"bfloat16"``: what ``model.to(dtype)`` makes of it, a
+        tensor at a time, so that loading takes the memory of the result and of one tensor.
     **changes
         Entries of the configuration to be replaced, such as ``num_labels=3`` or ``architectures=["BertModel"]``.
 
@@ -103,7 +106,7 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     OSError
         If a file is missing.
     TypeError
-        If a change is not an entry of this type of model.
+        If a change is not an entry of this type of model, or dtype is another.
     ValueError
         If the model type is not supported, the configuration has an option that qkv does not compute, or a file is
         damaged or does not fit. Nothing is computed before.
@@ -121,12 +124,12 @@ def from_pretrained(path: str | os.PathLike[str], **changes: Any) -> Any:
     place = Path(path)
     if place.suffix == ".gguf" and not place.is_dir():
         entries, weights = read_gguf(place)
-        return load_model(place, entries, changes, lambda: weights, chosen, class_of)
+        return load_model(place, entries, changes, lambda: weights, chosen, class_of, dtype=dtype)
     folder = checked_folder("from_pretrained", path)
     entries, where = folder_entries(folder, changes), folder / "config.json"
     generation = read_generation(folder)
     return load_model(
-        where, entries, changes, lambda: Weights(folder), chosen, class_of, generation=generation
+        where, entries, changes, lambda: Weights(folder), chosen, class_of, dtype=dtype, generation=generation
     )
 
 

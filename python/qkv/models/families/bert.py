@@ -62,7 +62,7 @@ class BertPretrained(PretrainedEncoder):
 
     @classmethod
     def from_pretrained(
-        cls, folder: str | os.PathLike[str], *, new_head: bool = False, **changes: Any
+        cls, folder: str | os.PathLike[str], *, new_head: bool = False, dtype: Any = None, **changes: Any
     ) -> Any:
         """Load config.json and model.safetensors of a folder.
 
@@ -70,10 +70,12 @@ class BertPretrained(PretrainedEncoder):
         ----------
         folder : path
             As Hugging Face's libraries write it. Names may have the prefix ``bert.`` or not; the parameters of a
-            LayerNorm may be called gamma and beta; buffers and the heads of other models are ignored; numbers
-            become float32. A :class:`BertModel` has a pooler if the file has one.
+            LayerNorm may be called gamma and beta; buffers and the heads of other models are ignored. A
+            :class:`BertModel` has a pooler if the file has one.
         new_head : bool
             Draw the parameters that are on top of the encoder afresh where the file has none, to be trained.
+        dtype : str or numpy.dtype, optional
+            As of :func:`from_pretrained`.
         **changes
             Entries of the configuration to be replaced, such as ``num_labels=3``.
 
@@ -87,7 +89,7 @@ class BertPretrained(PretrainedEncoder):
         OSError
             If the folder or one of its files is missing.
         TypeError
-            If a change is not an entry of :class:`BertConfig`.
+            If a change is not an entry of :class:`BertConfig`, or dtype is another.
         ValueError
             If a file is damaged, or its numbers do not fit the configuration; the message names the file.
 
@@ -112,6 +114,7 @@ class BertPretrained(PretrainedEncoder):
             chosen,
             lambda *_: cls,
             operation=f"{cls.__name__}.from_pretrained",
+            dtype=dtype,
             new_head=new_head,
             generation=read_generation(path),
         )

@@ -13,6 +13,8 @@ import numpy as np
 from ..._atomic import Writer, write_files
 from ..._words.errors import needs
 
+# How NumPy reads the types of safetensors.
+NUMBERS = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2"}
 LARGEST_JSON = 200_000_000  # bytes; tokenizers of large vocabularies have some 20 million
 
 
@@ -122,29 +124,29 @@ class Weights:
     def read(self, names: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
         """Read the tensors under `names` (the model's name to the file's), one at a time."""
         for path in sorted({self._files[name] for name in names.values()}):
-            with self._open(path) as file:
+            with path.open("rb") as file:
+                begin = 8 + (length := int.from_bytes(file.read(8), "little"))
+                header = json.loads(file.read(length))
                 for own, name in names.items():
                     if self._files[name] == path:
-                        yield own, self._array(file, path, name)
+                        yield own, self._array(file, path, name, header[name], begin)
 
-    def _array(self, file: Any, path: Path, name: str) -> np.ndarray:
-        kind = file.get_slice(name).get_dtype()
-        if kind == "BF16":
-            return _brain_floats(path, name, self.shapes[name])
-        if kind not in ("F16", "F32", "F64"):
-            raise ValueError(f"{path}: {name} must hold floating numbers; got {kind}")
-        array: np.ndarray = file.get_tensor(name)
-        return array
-
-
-def _brain_floats(path: Path, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Read a bfloat16 tensor, which NumPy has no type for, as float32. The library has checked the header."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        begin, end = json.loads(file.read(length))[name]["data_offsets"]
-        file.seek(8 + length + begin)
-        halves = np.frombuffer(file.read(end - begin), "<u2")
-    return (halves.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    def _array(
+        self, file: BinaryIO, path: Path, name: str, entry: Mapping[str, Any], begin: int
+    ) -> np.ndarray:
+        """Read a tensor by itself: of a file that is mapped, all that was read would stay in memory."""
+        if (kind := NUMBERS.get(entry["dtype"])) is None:
+            raise ValueError(f"{path}: {name} must hold floating numbers; got {entry['dtype']}")
+        first, last = entry["data_offsets"]
+        file.seek(begin + first)
+        numbers = np.fromfile(file, kind, (last - first) // np.dtype(kind).itemsize)
+        if numbers.nbytes != last - first:
+            raise ValueError(f"{path}: must be a whole safetensors file; got a part of {name}")
+        if entry["dtype"] == "BF16":  # which NumPy has no type for
+            words = numbers.astype(np.uint32)
+            words <<= 16
+            numbers = words.view(np.float32)
+        return numbers.reshape(self.shapes[name])
 
 
 def listed(names: list[str]) -> str:

@@ -22,6 +22,7 @@ from ..._words.errors import needs
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
 MOST_AXES = 4
+ROWS = 4096  # that become floats at a time
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,17 @@ class GgufFile:
     def numbers(self, name: str) -> np.ndarray:
         """Read a tensor as float32."""
         tensor = self.tensors[name]
+        count = math.prod(tensor.shape[:-1])
+        rows, array = tensor.rows.reshape(count, tensor.rows.shape[-1]), np.empty(tensor.shape, np.float32)
+        lines = array.reshape(count, tensor.shape[-1] if tensor.shape else 1)
         try:
-            array = self._gguf.quants.dequantize(tensor.rows, tensor.kind)
+            for i in range(0, count, ROWS):  # the package makes several arrays of this size on its way
+                lines[i : i + ROWS] = self._gguf.quants.dequantize(rows[i : i + ROWS], tensor.kind)
         except NotImplementedError:
             raise ValueError(
                 f"{self.path}: {name} must be of a block type that gguf reads; got {tensor.kind.name}"
             ) from None
-        return np.require(array.reshape(tensor.shape), np.float32, ["C", "ALIGNED"])
+        return array
 
     def _scalar(self, form: str) -> Any:
         [value] = struct.unpack_from("<" + form, self._memory, self._place)

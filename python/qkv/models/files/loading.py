@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..._core import SkipInit
+from ..._words.errors import shown
 from ..architectures.configuration import Configuration
 from ..architectures.table import Architecture, HeadTable, Names, Piece, stored
 from ..generation.settings import ENTRIES
@@ -218,6 +221,22 @@ def folder_entries(folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if name not in replaced}
 
 
+DTYPES = ("float32", "float64", "bfloat16")
+
+
+def dtype_named(operation: str, dtype: Any) -> str | None:
+    """Return the name of a type of numbers, NumPy's or PyTorch's, that a module can be converted to."""
+    if dtype is None:
+        return None
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", str(dtype)))
+    name = name.removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(
+            f"{operation}: dtype must be {', '.join(DTYPES[:-1])} or {DTYPES[-1]}; got {shown(dtype)}"
+        )
+    return str(name)
+
+
 def load_model(
     path: Path,
     entries: Mapping[str, Any],
@@ -227,6 +246,7 @@ def load_model(
     class_of: Callable[[Architecture, str | None], Any],
     *,
     operation: str = "from_pretrained",
+    dtype: Any = None,
     new_head: bool | None = None,
     generation: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -246,12 +266,14 @@ def load_model(
         From a table and a head to the class of the model.
     operation : str
         For messages.
+    dtype : str or numpy.dtype, optional
+        As of ``to``, which each tensor becomes as it is read.
     new_head : bool, optional
         Draw the parameters of a head that the file lacks (True) or refuse (False); None: the model has no head then.
     generation : mapping, optional
         The entries of generation_config.json.
     """
-    entries = {**entries, **changes}
+    entries, kind = {**entries, **changes}, dtype_named(operation, dtype)
     try:
         table, head = chosen(entries)
         config = table.configuration(entries)
@@ -280,10 +302,16 @@ def load_model(
         raise ValueError(f"{path}: {error}") from None
     stored = model._stored()
     wanted = find_parameters(stored, weights, prefix, new_head)
-    if stored.head - wanted.keys():
+    drawn = bool(stored.head - wanted.keys())
+    if drawn:
         model = make(config, head, values=True, pooler=pooler)
+    if kind is not None:
+        with nullcontext() if drawn else SkipInit():
+            model.to(kind)
     for part in read_parameters(stored, weights, wanted, config.num_attention_heads):
         model.load_state_dict(part, strict=False)
+        if kind == "bfloat16":
+            model._round_to_bfloat16(list(part))
     if generation is not None:
         generation = {**generation, **{name: value for name, value in changes.items() if name in ENTRIES}}
     model.given_generation, model.lacking = generation, lacking

@@ -169,7 +169,7 @@ class SentenceEncoder(Queries):
         )
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> SentenceEncoder:
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, dtype: Any = None) -> SentenceEncoder:
         """Load a folder of sentence-transformers, or one with only an encoder and a tokenizer, to be averaged.
 
         Parameters
@@ -177,6 +177,8 @@ class SentenceEncoder(Queries):
         folder : path
             ``modules.json`` names the parts: the model with ``sentence_bert_config.json``, pooling, layers on it,
             normalisation. Without it rows are averaged, and of a model that was made to write the last one counts.
+        dtype : str or numpy.dtype, optional
+            Of the model, as of :func:`qkv.models.from_pretrained`.
 
         Returns
         -------
@@ -195,7 +197,7 @@ class SentenceEncoder(Queries):
         256
         """
         path = checked_folder("SentenceEncoder.from_pretrained", folder)
-        arguments = read_parts(path)
+        arguments = read_parts(path, dtype)
         try:
             return cls(arguments.pop("model"), arguments.pop("tokenizer"), **arguments)
         except ValueError as error:

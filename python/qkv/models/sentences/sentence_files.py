@@ -52,11 +52,11 @@ def parts_of(folder: Path) -> list[tuple[str, Path]]:
     return parts
 
 
-def read_parts(folder: Path) -> dict[str, Any]:
-    """Return the arguments of the encoder that a folder holds."""
+def read_parts(folder: Path, dtype: Any = None) -> dict[str, Any]:
+    """Return the arguments of the encoder that a folder holds; `dtype` is the model's."""
     parts = parts_of(folder)
     body = parts[0][1]
-    model = body_of(body)
+    model = body_of(body, dtype)
     settings, path = transformer_settings(body)
     top = optional_json(folder / CONFIG)
     SETTINGS.check(folder / CONFIG, top)
@@ -101,12 +101,12 @@ def transformer_settings(body: Path) -> tuple[dict[str, Any], Path]:
     return settings, path
 
 
-def body_of(folder: Path) -> Any:
+def body_of(folder: Path, dtype: Any = None) -> Any:
     """Load a model of texts without a head: an encoder, a decoder, or the encoder of both."""
     kind = read_json(folder / "config.json").get("model_type")
     table = architecture_of(kind) if isinstance(kind, str) and kind in MODEL_TYPES else None
     alone = [table.classes + table.encoder_only] if table is not None and table.encoder_only else None
-    model = from_pretrained(folder, architectures=alone)
+    model = from_pretrained(folder, dtype=dtype, architectures=alone)
     if not is_body(model):
         raise ValueError(f"{folder}: must hold an encoder of texts; got {type(model).__name__}")
     return model
