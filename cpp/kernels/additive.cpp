@@ -1,7 +1,9 @@
 #include "kernels/additive.h"
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/math.h"
+#include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -50,42 +52,48 @@ template <class T> inline Vec<T> denominator(Vec<T> a, Vec<T> b, Vec<T> cap) {
   return minimum(cap, a * b + splat<T>(1));
 }
 
-// Scores of R queries with all keys.
+// Scores of R queries with all keys. Lines of 64 bytes, so that the same numbers meet at every level.
 template <class T, int R>
 void score_rows(T* s, Index ld, const T* a, const T* b, const T* weight, T total, Index keys, Index features,
                 Index stride) {
-  constexpr Index L = kLanes<T>;
+  constexpr Index L = kLanes<T>, W = kLineNumbers<T>;
   const Vec<T> cap = splat<T>(Limits<T>::kCap);
   for (Index j = 0; j < keys; ++j, b += stride) {
-    Vec<T> sum[R] = {};
-    Index m = 0;
-    for (; m + 4 * L <= features; m += 4 * L) {
-      const Vec<T> b0 = load(b + m), b1 = load(b + m + L), b2 = load(b + m + 2 * L), b3 = load(b + m + 3 * L);
-      const Vec<T> w0 = load(weight + m), w1 = load(weight + m + L);
-      const Vec<T> w2 = load(weight + m + 2 * L), w3 = load(weight + m + 3 * L);
+    Vec<T> total_of[R][kParts];
+    for (int p = 0; p < kParts; ++p) {  // part by part: the sums of all take too many registers
+      Vec<T> sum[R] = {};
+      const T *ap = a + p * L, *bp = b + p * L, *wp = weight + p * L;
+      Index m = 0;
+      for (; m + 4 * W <= features; m += 4 * W) {
+        const Vec<T> b0 = load(bp + m), b1 = load(bp + m + W), b2 = load(bp + m + 2 * W), b3 = load(bp + m + 3 * W);
+        const Vec<T> w0 = load(wp + m), w1 = load(wp + m + W), w2 = load(wp + m + 2 * W), w3 = load(wp + m + 3 * W);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        const T* row = a + r * stride + m;
-        const Vec<T> d0 = denominator<T>(load(row), b0, cap), d1 = denominator<T>(load(row + L), b1, cap);
-        const Vec<T> d2 = denominator<T>(load(row + 2 * L), b2, cap), d3 = denominator<T>(load(row + 3 * L), b3, cap);
-        const Vec<T> left = d0 * d1, right = d2 * d3;
-        sum[r] += ((w0 * d1 + w1 * d0) * right + (w2 * d3 + w3 * d2) * left) / (left * right);
+        for (int r = 0; r < R; ++r) {
+          const T* row = ap + r * stride + m;
+          const Vec<T> d0 = denominator<T>(load(row), b0, cap), d1 = denominator<T>(load(row + W), b1, cap);
+          const Vec<T> d2 = denominator<T>(load(row + 2 * W), b2, cap), d3 = denominator<T>(load(row + 3 * W), b3, cap);
+          const Vec<T> left = d0 * d1, right = d2 * d3;
+          const Vec<T> first = fused(w0, d1, w1 * d0), second = fused(w2, d3, w3 * d2);
+          sum[r] += fused(first, right, second * left) / (left * right);
+        }
       }
-    }
-    for (; m < features; m += L)
+      for (; m + p * L < features; m += W)
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r)
-        sum[r] += load(weight + m) / denominator<T>(load(a + r * stride + m), load(b + m), cap);
-    for (int r = 0; r < R; ++r) s[r * ld + j] = total - 2 * horizontal_sum<T>(sum[r]);
+        for (int r = 0; r < R; ++r)
+          sum[r] += load(wp + m) / denominator<T>(load(ap + r * stride + m), load(bp + m), cap);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) total_of[r][p] = sum[r];
+    }
+    for (int r = 0; r < R; ++r) s[r * ld + j] = total - 2 * horizontal_sum<T>(folded<T>(total_of[r]));
   }
 }
 
 template <class T>
 void scores(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows, Index keys, Index features,
             Index stride) {
-  Vec<T> sum = {};
-  for (Index m = 0; m < features; m += kLanes<T>) sum += load(weight + m);
-  const T total = horizontal_sum<T>(sum);
+  Vec<T> sum[kParts] = {};
+  for (Index m = 0; m < features; m += kLanes<T>) sum[m / kLanes<T> % kParts] += load(weight + m);
+  const T total = horizontal_sum<T>(folded<T>(sum));
   Index i = 0;
   for (; i + 4 <= rows; i += 4)
     score_rows<T, 4>(s + i * ld, ld, a + i * stride, b, weight, total, keys, features, stride);
@@ -94,21 +102,21 @@ void scores(T* s, Index ld, const T* a, const T* b, const T* weight, Index rows,
 
 // Four keys at a time: one sum would wait for itself.
 template <class T> void direct(T* s, const T* query, const T* key, const T* weight, Index keys, Index features) {
-  constexpr Index L = kLanes<T>;
+  constexpr Index L = kLanes<T>, W = kLineNumbers<T>;
   const auto some = [&](Index first, auto count) {
     constexpr int K = decltype(count)::value;
     const T* row = key + first * features;
-    Vec<T> sum[K] = {};
-    Index m = 0;
-    for (; m + L <= features; m += L)
+    Vec<T> sum[K][kParts] = {};
+    const auto add = [&](Index m, int p, auto at) {
 #pragma GCC unroll 4
-      for (int j = 0; j < K; ++j)
-        sum[j] += load(weight + m) * tanh_of<T>(load(query + m) + load(row + j * features + m));
-    if (m < features)
-      for (int j = 0; j < K; ++j)
-        sum[j] += load_up_to(weight + m, features - m) *
-                  tanh_of<T>(load_up_to(query + m, features - m) + load_up_to(row + j * features + m, features - m));
-    for (int j = 0; j < K; ++j) s[first + j] = horizontal_sum<T>(sum[j]);
+      for (int j = 0; j < K; ++j) sum[j][p] += at(weight + m) * tanh_of<T>(at(query + m) + at(row + j * features + m));
+    };
+    Index m = 0;
+    for (; m + W <= features; m += W)
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) add(m + p * L, p, Whole<T>{});
+    rest_of_line<T>(m, features - m, [&](int p, Index i, auto at) { add(i, p, at); });
+    for (int j = 0; j < K; ++j) s[first + j] = horizontal_sum<T>(folded<T>(sum[j]));
   };
   Index j = 0;
   for (; j + 4 <= keys; j += 4) some(j, Count<4>{});

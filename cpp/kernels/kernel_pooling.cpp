@@ -16,18 +16,21 @@ constexpr Index kBlock = 512;
 
 // The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
 template <class F> inline double sum_wide(Index n, F f) {
-  Vec<double> even = {}, odd = {};
+  constexpr Index line = kLineNumbers<double>;
+  Vec<double> even[kParts] = {}, odd[kParts] = {};
   Index j = 0;
-  for (; j + 2 * kWide <= n; j += 2 * kWide) {
-    even += f(j, kWide);
-    odd += f(j + kWide, kWide);
+  for (; j + 2 * line <= n; j += 2 * line)
+    for (int p = 0; p < kParts; ++p) {
+      even[p] += f(j + p * kWide, kWide);
+      odd[p] += f(j + line + p * kWide, kWide);
+    }
+  if (j + line <= n) {
+    for (int p = 0; p < kParts; ++p) even[p] += f(j + p * kWide, kWide);
+    j += line;
   }
-  if (j + kWide <= n) {
-    even += f(j, kWide);
-    j += kWide;
-  }
-  if (j < n) odd += f(j, n - j);
-  return horizontal_sum<double>(even + odd);
+  for (int p = 0; p < kParts && j < n; ++p, j += kWide) odd[p] += f(j, n - j < kWide ? n - j : kWide);
+  for (int p = 0; p < kParts; ++p) even[p] += odd[p];
+  return horizontal_sum<double>(folded<double>(even));
 }
 
 double smaller(double a, double b) { return b < a ? b : a; }
@@ -136,7 +139,7 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
 
 // The sum of f(j, at) over n numbers, in blocks that are added in double.
 template <class T, class F> double sum_blocks(Index n, F f) {
-  constexpr Index kSum = 1024 * kLanes<T>;  // so that as many are added in each lane, for any width
+  constexpr Index kSum = 1024 * kLineNumbers<T>;
   double total = 0;
   for (Index begin = 0; begin < n; begin += kSum)
     total += static_cast<double>(
@@ -146,11 +149,12 @@ template <class T, class F> double sum_blocks(Index n, F f) {
 
 template <class T> void pool(T* out, const T* w, double reciprocal, const T* vt, Index ld, Index features, Index n) {
   for (Index c = 0; c < features; ++c, vt += ld) {
-    const double sum = sum_blocks<T>(n, [=](Index j, auto at) { return at(w + j) * at(vt + j); });
+    const double sum = sum_blocks<T>(n, [=](Index j, auto at) { return Product<T>{at(w + j), at(vt + j)}; });
     out[c] = static_cast<T>(sum * reciprocal);
     if (sum - sum == 0) continue;
     const Vec<T> share = splat<T>(static_cast<T>(reciprocal));  // an average is finite where the sum is not
-    out[c] = static_cast<T>(sum_blocks<T>(n, [=](Index j, auto at) { return at(w + j) * share * at(vt + j); }));
+    out[c] =
+        static_cast<T>(sum_blocks<T>(n, [=](Index j, auto at) { return Product<T>{at(w + j) * share, at(vt + j)}; }));
   }
 }
 

@@ -28,7 +28,7 @@ template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& s
     __builtin_prefetch(next + j);
     __builtin_prefetch(y + j);
     const Vec<T> d = at(x + j) - c;
-    return Two<T>{d, d * d};
+    return Two<T, Product<T>>{d, {d, d}};
   });
   shift = sums.first / count;
   spread = sums.second / count - shift * shift;
@@ -61,7 +61,7 @@ void normalise(T* y, const T* x, T centre, T shift, T factor, const T* weight, c
   const Vec<T> c = splat<T>(centre), s = splat<T>(shift), f = splat<T>(factor);
   const auto h = [=](Index j, auto at) { return (at(x + j) - c - s) * f; };
   if (weight != nullptr && bias != nullptr) {
-    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, h(j, at) * at(weight + j) + at(bias + j)); });
+    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, fused(h(j, at), at(weight + j), at(bias + j))); });
   } else if (weight != nullptr) {
     each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, h(j, at) * at(weight + j)); });
   } else if (bias != nullptr) {
@@ -127,7 +127,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
     const TwoSums<T> sums = two_sums<T>(n, [=](Index j, auto at) {
       __builtin_prefetch(dxr + j);
       const Vec<T> g = weighted ? at(dyr + j) * at(weight + j) : at(dyr + j);
-      return Two<T>{g, g * ((centred ? at(xr + j) - c - d : at(xr + j)) * f)};
+      return Two<T, Product<T>>{g, {g, (centred ? at(xr + j) - c - d : at(xr + j)) * f}};
     });
     mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : nothing;
     projection[r] = splat<T>(sums.second / static_cast<T>(n));
@@ -198,7 +198,7 @@ template <class T> void rms_forward(T* y, T* statistics, const T* x, const T* we
     const T square = sum_vectors<T>(n,
                                     [=](Index j, auto at) {
                                       __builtin_prefetch(y + j);
-                                      return at(x + j) * at(x + j);
+                                      return Product<T>{at(x + j), at(x + j)};
                                     }) /
                      static_cast<T>(n);
     T factor = 1 / static_cast<T>(sqrt(square + eps));

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/weight_of.h"
@@ -81,7 +82,10 @@ template <class T, bool skip_zeros> void row_backward(T* dx, const T* dy, const 
   const auto weighted = [=](Vec<T> weight, Vec<T> v) {
     return skip_zeros ? select(weight == zero, zero, weight * v) : weight * v;
   };
-  const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return weighted(at(y + j), at(dy + j)); });
+  const T sum = sum_vectors<T>(n, [&](Index j, auto at) {
+    if constexpr (skip_zeros) return weighted(at(y + j), at(dy + j));
+    else return Product<T>{at(y + j), at(dy + j)};
+  });
   if (passes_over(dx, dy, sum, n)) return;
   const Vec<T> mean = splat<T>(sum);
   each_vector<T>(n, [&](Index j, auto at) { at.put(dx + j, scales * weighted(at(y + j), at(dy + j) - mean)); });
@@ -139,7 +143,7 @@ void exclude(T* y, const bool* allowed, Index allowed_step, const T* bias, Index
 // take.
 template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
   const Index blocks = (n + 1023) / 1024, equal = blocks == 0 ? 0 : (n + blocks - 1) / blocks;
-  const Index block = (equal + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  const Index block = (equal + kLineNumbers<T> - 1) / kLineNumbers<T> * kLineNumbers<T>;
   const T none = -static_cast<T>(INFINITY);
   for (Index i = 0; i < rows; ++i, x += n) {
     T top = none;
@@ -293,7 +297,7 @@ template <class T> void loss_gradients(T* dx, const T* x, T lse, T a, const T* w
   const Vec<T> shift = splat<T>(lse), factor = splat<T>(a), constant = splat<T>(b);
   each_vector<T>(n, [=](Index j, auto at) {
     const Vec<T> less = weight == nullptr ? constant : constant * at(weight + j);
-    at.put(dx + j, factor * exp_of_negative<T>(at(x + j) - shift) - less);
+    at.put(dx + j, fused(factor, exp_of_negative<T>(at(x + j) - shift), -less));
   });
 }
 

@@ -22,18 +22,20 @@ template <class T> struct Sums {
   T* dout;                       // (rows, value_width)
   T* dkey;                       // (keys, key_width)
   T* dvalue;                     // (keys, value_width)
+  T* tile;                       // sums of one tile of queries and step of keys: of both
 
   Sums(T* memory, const AttentionProblem<T>& p, Index keys)
       : key_width(padded<T>(p.key_size)), value_width(padded<T>(p.value_size)) {
-    constexpr Index rows = kGradientPanels<T> * kPanelWidth<T>;
+    constexpr Index rows = kTileQueries;
     queries = memory;
     dout = queries + rows * key_width;
     dkey = dout + rows * value_width;
     dvalue = dkey + keys * key_width;
+    tile = dvalue + keys * value_width;
   }
   static Index elements(const AttentionProblem<T>& p, Index keys) {
-    constexpr Index rows = kGradientPanels<T> * kPanelWidth<T>;
-    return (rows + keys) * (padded<T>(p.key_size) + padded<T>(p.value_size));
+    constexpr Index rows = kTileQueries;
+    return (rows + keys + kBlockKeys) * (padded<T>(p.key_size) + padded<T>(p.value_size));
   }
 };
 
@@ -57,65 +59,87 @@ template <class T> struct GradientTile {
   GradientBlock<T> panel[kGradientPanels<T>];
   KeyStep step[kGradientPanels<T>];
   Index count;
+  static constexpr Index height = kPanelWidth<T>;
   bool skip_queries;  // their rows or gradients hold infinity or NaN: weights of 0 must not be multiplied with them
 
   // The part that holds a whole panel, or null.
   const StepPart* whole(Index i) const {
     const StepPart& part = step[i].part[0];
-    const bool one = step[i].count == 1 && part.vectors == kMaxVectors && !part.has_stairs();
-    return one && panel[i].rows.rows == kPanelWidth<T> ? step[i].part : nullptr;
+    const bool one = step[i].count == 1 && part.vectors == panel[i].rows.vectors && !part.has_stairs();
+    return one && panel[i].rows.rows == height ? step[i].part : nullptr;
   }
 };
 
 // dvalue += weights^T dout and dkey += dscores^T queries, of panels i to i + groups and keys [from, to) of the step,
 // `depth` queries of each from `lane` on.
 template <class T>
-void add_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const GradientTile<T>& tile, Index i, Index groups,
-                 Index lane, Index depth, Index from, Index to, Index origin) {
+void add_to_keys(StoreMode mode, const Sums<T>& sums, T* dkey, T* dvalue, GradientScratch<T>& scratch,
+                 const GradientTile<T>& tile, Index i, Index groups, Index lane, Index depth, Index from, Index to) {
   scratch.use(i);
-  const Index width = tile.panel[i].rows.width, first = tile.step[i].key + from - origin;
-  const Index at = from * width + lane, row = i * kPanelWidth<T> + lane, jump = kTileElements<T>;
+  const Index width = tile.panel[i].rows.width;
+  const Index at = from * width + lane, row = i * tile.height + lane, jump = kTileElements<T>;
   const auto add = [&](T* sum, Index size, const T* weights, const T* rows) {
-    add_product<T>({StoreMode::accumulate, sum + first * size, size, nullptr, weights + at, width, rows + row * size,
-                    size, depth, nullptr, groups, jump, depth * size},
+    add_product<T>({mode, sum + from * size, size, nullptr, weights + at, width, rows + row * size, size, depth,
+                    nullptr, groups, jump, depth * size},
                    to - from, size, tile.skip_queries);
   };
-  add(sums.dvalue, sums.value_width, scratch.tiles.scores, sums.dout);
-  add(sums.dkey, sums.key_width, scratch.dscores, sums.queries);
+  add(dvalue, sums.value_width, scratch.tiles.scores, sums.dout);
+  add(dkey, sums.key_width, scratch.dscores, sums.queries);
 }
 
-// The same of all panels: neighbouring whole panels in one product for each stretch of keys that they share.
+// The same of all panels. For each key the queries of a tile make one sum, in their order, however wide the panels are
+// and whichever of them have parts; this is then added as a whole. Neighbouring whole panels come in one product.
 template <class T>
 void add_step_to_keys(const Sums<T>& sums, GradientScratch<T>& scratch, const GradientTile<T>& tile, Index origin) {
+  Index key = 0, least = kBlockKeys, most = 0;
+  bool alike = true;  // one product does: all panels are whole over the same keys
+  const StepPart* first = nullptr;
   for (Index i = 0; i < tile.count; ++i) {
-    if (tile.whole(i) != nullptr) continue;
+    const StepPart* part = tile.whole(i);
+    if (i == 0) first = part;
+    alike = alike && part != nullptr && first != nullptr && part->from == first->from && part->to == first->to;
+    if (tile.step[i].count == 0) continue;
+    key = tile.step[i].key;
+    for (Index at = 0; at < tile.step[i].count; ++at) {
+      least = at_most(least, tile.step[i].part[at].from);
+      most = at_least(most, tile.step[i].part[at].to);
+    }
+  }
+  if (least >= most) return;
+  T *dkey = sums.dkey + (key - origin) * sums.key_width, *dvalue = sums.dvalue + (key - origin) * sums.value_width;
+  if (alike && !tile.skip_queries)
+    return add_to_keys(StoreMode::accumulate, sums, dkey, dvalue, scratch, tile, 0, tile.count, 0, tile.height,
+                       first->from, first->to);
+  T *tile_key = sums.tile, *tile_value = sums.tile + kBlockKeys * sums.key_width;
+  const Index keys = most - least;
+  memset(tile_key + least * sums.key_width, 0, sizeof(T) * static_cast<size_t>(keys * sums.key_width));
+  memset(tile_value + least * sums.value_width, 0, sizeof(T) * static_cast<size_t>(keys * sums.value_width));
+  for (Index i = 0, groups; i < tile.count; i += groups) {
+    groups = 1;
+    if (const StepPart* part = tile.whole(i)) {
+      const auto same = [&](Index next) {
+        const StepPart* other = next < tile.count ? tile.whole(next) : nullptr;
+        return other != nullptr && other->from == part->from && other->to == part->to;
+      };
+      while (same(i + groups)) ++groups;
+      add_to_keys(StoreMode::resume, sums, tile_key, tile_value, scratch, tile, i, groups, 0, tile.height, part->from,
+                  part->to);
+      continue;
+    }
     const RowBlock<T>& rows = tile.panel[i].rows;
     for (Index at = 0; at < tile.step[i].count; ++at) {
       const StepPart& part = tile.step[i].part[at];
       part.each_stair([&](Index v, Index count, Index from, Index to) {
         const Index lane = v * kLanes<T>, lanes = at_most(count * kLanes<T>, rows.rows - lane);
-        add_to_keys(sums, scratch, tile, i, 1, lane, lanes, from, to, origin);
+        add_to_keys(StoreMode::resume, sums, tile_key, tile_value, scratch, tile, i, 1, lane, lanes, from, to);
       });
     }
   }
-  for (Index begin = 0, end; begin < kBlockKeys; begin = end) {
-    end = kBlockKeys;  // the next key at which a panel starts or ends
-    for (Index i = 0; i < tile.count; ++i)
-      if (const StepPart* part = tile.whole(i)) {
-        if (part->from > begin && part->from < end) end = part->from;
-        if (part->to > begin && part->to < end) end = part->to;
-      }
-    const auto covers = [&](Index i) {
-      const StepPart* part = i < tile.count ? tile.whole(i) : nullptr;
-      return part != nullptr && part->from <= begin && part->to >= end;
-    };
-    for (Index i = 0; i < tile.count; ++i) {
-      Index groups = 0;
-      while (covers(i + groups)) ++groups;
-      if (groups > 0) add_to_keys(sums, scratch, tile, i, groups, 0, kPanelWidth<T>, begin, end, origin);
-      i += groups;
-    }
-  }
+  const auto add_whole = [&](T* to, const T* from, Index width) {
+    for (Index i = least * width; i < most * width; i += kLanes<T>) store(to + i, load(to + i) + load(from + i));
+  };
+  add_whole(dkey, tile_key, sums.key_width);
+  add_whole(dvalue, tile_value, sums.value_width);
 }
 
 // Adds a panel's part to its dquery (D, width) and leaves its weights and dscores of keys [key, key + n).
@@ -201,7 +225,7 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
   for (T& factor : scale) factor = p.scale;
   zero(sums.dkey, n * sums.key_width);
   zero(sums.dvalue, n * sums.value_width);
-  constexpr Index most = kGradientPanels<T> * kPanelWidth<T>;
+  constexpr Index most = kTileQueries;
   for (Index begin = piece.begin; begin < piece.end; begin += most) {
     const Index end = at_most(begin + most, piece.end);
     KeyRange seen{keys_end, keys_begin};
@@ -216,8 +240,8 @@ void backward(const AttentionGradients<T>& gradients, const T* delta, const Atte
       GradientBlock<T>& panel = tile.panel[i];
       scratch.use(i);
       load_gradient_rows(panel, scratch, delta, saved);
-      T* queries = sums.queries + i * kPanelWidth<T> * sums.key_width;
-      T* dout = sums.dout + i * kPanelWidth<T> * sums.value_width;
+      T* queries = sums.queries + i * tile.height * sums.key_width;
+      T* dout = sums.dout + i * tile.height * sums.value_width;
       copy_rows(queries, sums.key_width, p.query, panel.rows, p.scale, p.key_size);
       copy_rows(dout, sums.value_width, saved.dout, panel.rows, T(1), p.value_size);
       tile.skip_queries |=
@@ -295,7 +319,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
       const T* out = saved.out.at(piece.batch, rows.head[row], rows.query[row]);
       if (has_threshold(p.normalizer) && derivatives[row] != 0) extra[row] /= derivatives[row];
       const T product =
-          sum_vectors<T>(p.value_size, [=](Index i, auto read) { return read(dout + i) * read(out + i); });
+          sum_vectors<T>(p.value_size, [=](Index i, auto read) { return Product<T>{read(dout + i), read(out + i)}; });
       delta[at] = product + extra[row] - (saved.dlse != nullptr ? saved.dlse[at] : T(0));
     }
   }

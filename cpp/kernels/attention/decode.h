@@ -10,15 +10,30 @@ namespace qkv::kernels::QKV_ISA {
 template <class T, bool whole> inline Vec<T> dots(const T* x, const T* keys, Index stride, Index count, Index n) {
   constexpr Index w = kLanes<T>;
   const auto key = [=](Index j) { return keys + (whole ? j : at_most(j, count - 1)) * stride; };
-  Vec<T> sum[w];  // stays in registers: every index is known when this is compiled
+  // So many keys at a time that their sums, a line each, stay in registers: every index is known when this is compiled.
+  constexpr Index line = kLineNumbers<T>, together = kRegisters == 32 ? w : w > kParts ? w / kParts : 1;
+  Vec<T> total[w];
 #pragma GCC unroll 16
-  for (Index j = 0; j < w; ++j) sum[j] = Vec<T>{};
-  each_vector<T>(n, [&](Index i, auto at) __attribute__((always_inline)) {
-    const Vec<T> part = at(x + i);
+  for (Index first = 0; first < w; first += together) {
+    Vec<T> sum[together][kParts];
 #pragma GCC unroll 16
-    for (Index j = 0; j < w; ++j) sum[j] += at(key(j) + i) * part;
-  });
-  return sum_each<T>(sum);
+    for (Index j = 0; j < together; ++j)
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) sum[j][p] = Vec<T>{};
+    const auto add = [&](Index i, int p, auto at) __attribute__((always_inline)) {
+      const Vec<T> part = at(x + i);
+#pragma GCC unroll 16
+      for (Index j = 0; j < together; ++j) sum[j][p] += at(key(first + j) + i) * part;
+    };
+    Index i = 0;
+    for (; i + line <= n; i += line)
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) add(i + p * w, p, Whole<T>{});
+    rest_of_line<T>(i, n - i, [&](int p, Index from, auto at) __attribute__((always_inline)) { add(from, p, at); });
+#pragma GCC unroll 16
+    for (Index j = 0; j < together; ++j) total[first + j] = folded<T>(sum[j]);
+  }
+  return sum_each<T>(total);
 }
 
 // y (V vectors) = y * factor + sum of weights[j * step] * values[j], over keys whose weight is not 0. The sum is made

@@ -280,7 +280,8 @@ template <class T> Index formula_scratch(const AttentionProblem<T>& p) {
                                                &f.split_derived, &f.gradient,    &f.mask};
   for (const FormulaProgram<T>* program : programs) most = at_least(most, program_scratch(f, *program));
   for (Index i = 0; i < f.gradient.count; ++i) sums += adds(f.gradient.instructions[i].op);
-  return most + sums * kLanes<T> * kDiagonals<T>;
+  static_assert(kTableCopies * 256 <= kLineNumbers<T> * kDiagonals<T>);
+  return most + sums * kLineNumbers<T> * kDiagonals<T>;
 }
 
 template <class T>
@@ -323,8 +324,8 @@ void run_formula(const FormulaProgram<T>& program, Index begin, Index end, const
     const bool by_rows = in.op == FormulaOp::rows || in.op == FormulaOp::scatter_rows;  // a: where they begin
     s = {&in, const_cast<T*>(out.p), out.advance, of(by_rows ? -1 : in.a), of(in.b), of(in.c), of(in.d), nullptr};
     if (!adds(in.op)) continue;
-    s.sums = take(kLanes<T> * kDiagonals<T>);
-    const Index used = in.op == FormulaOp::add_diagonals ? kLanes<T> * kDiagonals<T>
+    s.sums = take(kLineNumbers<T> * kDiagonals<T>);
+    const Index used = in.op == FormulaOp::add_diagonals ? kLineNumbers<T> * kDiagonals<T>
                        : has_copies(in, f, block)        ? kTableCopies * table_size(f.leaves[in.leaf])
                                                          : kPanelWidth<T>;
     memset(s.sums, 0, sizeof(T) * static_cast<size_t>(used));

@@ -19,9 +19,9 @@ template <class T> inline Index table_size(const FormulaLeaf<T>& leaf) {
 // Sums of gradients, those of several lines or lanes in the tile's order first.
 template <class T> void add_to_lanes(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   for (Index v = 0; v < r.part->vectors; ++v) {
-    Vec<T> sum = {};
+    Vec<T> sum = load(s.sums + v * kLanes<T>);  // goes on where the last strip, of as many lines as fit, ended
     for (Index l = 0; l < r.lines; ++l) sum += load(s.a.p + v * s.a.vector + l * s.a.line);
-    store(s.sums + v * kLanes<T>, load(s.sums + v * kLanes<T>) + sum);
+    store(s.sums + v * kLanes<T>, sum);
   }
 }
 
@@ -43,13 +43,19 @@ template <class T> void add_to_keys(const BoundInstruction<T>& s, const FormulaR
                        [&](T x, Index lane, Index l) { sum_of(r, *s.in, block.head[lane])[r.key + r.line + l] += x; });
   T* to = sum_of(r, *s.in, block.head[0]) + r.key + r.line;
   for (Index l = 0; l < r.lines; ++l) {
-    Vec<T> sum = {};
-    for (Index v = 0; v < r.part->vectors; ++v) sum += load(s.a.p + v * s.a.vector + l * s.a.line);
-    to[l] += horizontal_sum<T>(sum);
+    Vec<T> sum[kParts] = {};  // a line of queries, in the order of all sums
+    for (Index v = 0; v < r.part->vectors; ++v) {
+      const Vec<T> x = load(s.a.p + v * s.a.vector + l * s.a.line);
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p)  // in registers
+        if ((r.part->vector + v) % kParts == p) sum[p] += x;
+    }
+    to[l] += horizontal_sum<T>(folded<T>(sum));
   }
 }
 
-// An array for each line modulo kLanes: then a line's vectors meet those that were stored whole, not parts of two.
+// An array for each line modulo the numbers of 64 bytes, in which a diagonal comes once, whatever the level: then a
+// line's vectors meet those that were stored whole, not parts of two.
 template <class T> void add_to_diagonals(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const RowBlock<T>& block = *r.block;
   if (!block.same_head)
@@ -59,7 +65,7 @@ template <class T> void add_to_diagonals(const BoundInstruction<T>& s, const For
   for (Index v = 0; v < r.part->vectors; ++v)
     for (Index l = 0; l < r.lines; ++l) {
       const Index line = r.line + l;
-      T* to = s.sums + line % kLanes<T> * kDiagonals<T> + v * kLanes<T> - line + kBlockKeys;
+      T* to = s.sums + line % kLineNumbers<T> * kDiagonals<T> + v * kLanes<T> - line + kBlockKeys;
       store(to, load(to) + load(s.a.p + v * s.a.vector + l * s.a.line));
     }
 }
@@ -70,7 +76,7 @@ template <class T> inline bool has_copies(const FormulaInstruction& in, const Fo
   if (in.op != FormulaOp::scatter) return false;
   const FormulaLeaf<T>& leaf = f.leaves[in.leaf];
   const Index n = table_size(leaf);
-  return n <= 256 && kTableCopies * n <= kLanes<T> * kDiagonals<T> && (block.same_head || leaf.head == 0);
+  return n <= 256 && (block.same_head || leaf.head == 0);
 }
 
 template <class T> void add_to_table(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
@@ -122,7 +128,7 @@ template <class T> void finish_sums(const BoundInstruction<T>& s, const FormulaR
     const Index end = kBlockKeys - r.part->from + r.rows();
     for (Index j = kBlockKeys - r.part->to + 1; j < end; j += kLanes<T>) {
       Vec<T> total = {};
-      for (Index c = 0; c < kLanes<T>; ++c) total += load(s.sums + c * kDiagonals<T> + j);
+      for (Index c = 0; c < kLineNumbers<T>; ++c) total += load(s.sums + c * kDiagonals<T> + j);
       if (j + kLanes<T> <= end) store(to + j, load(to + j) + total);
       else store_part(to + j, load_part(to + j, end - j) + total, end - j);
     }

@@ -45,7 +45,10 @@ template <class T> void narrow_by_mask(StepPart& part, const RowBlock<T>& block,
       every[j] &= lines[i][j];
     }
   }
-  if (!block.problem->fill) narrow(part, [&](Index at) { return some[at] != 0; });
+  if (!block.problem->fill) {
+    narrow(part, [&](Index at) { return some[at] != 0; });
+    if (part.from < part.to) part.from -= part.from % 4;
+  }
   uint8_t none = 0;
   for (j = part.from; j < part.to; ++j) none |= every[j] == 0;
   part.masked |= none != 0;
@@ -76,8 +79,8 @@ template <class T> void narrow_by_bias(StepPart& part, const RowBlock<T>& block,
     to = first_allowed<-1>(line, bias.key, part.to, to);
     from = first_allowed<1>(line, bias.key, part.from, from);
   }
-  part.from = from;
-  part.to = from < to ? to : from;
+  part.from = from - from % 4;
+  part.to = from < to ? to : part.from;
 }
 
 // Time of a key for so many vectors of rows, relative: wide tiles do more for each number that they load. Measured with
@@ -113,6 +116,8 @@ inline StepPart joined(const StepPart* each, Index begin, Index end, bool stairs
 template <class T> void join_parts(KeyStep& step, const StepPart* each, const RowBlock<T>& block) {
   // A formula's program and decoding run on all pairs of a part.
   const bool stairs = block.problem->formula == nullptr && !block.is_decode();
+  // Sums of a formula's gradients are made of 64 bytes of queries at a time.
+  const bool together = block.is_decode() || (block.problem->formula != nullptr && kMaxVectors == kParts);
   Index time[kMaxVectors + 1] = {}, next[kMaxVectors];  // of the best parts of the vectors from here on; of the second
   for (Index from = block.vectors - 1; from >= 0; --from)
     for (Index end = block.vectors; end > from; --end) {
@@ -120,7 +125,7 @@ template <class T> void join_parts(KeyStep& step, const StepPart* each, const Ro
       joined(each, from, end, stairs).each_stair([&](Index, Index count, Index first, Index last) {
         total += (last - first) * time_of_key(count);
       });
-      if (end < block.vectors && (total >= time[from] || block.is_decode())) continue;
+      if (end < block.vectors && (total >= time[from] || together)) continue;
       time[from] = total;
       next[from] = end;
     }
@@ -178,7 +183,7 @@ void narrow_by_formula(StepPart* each, const ScoreTiles<T>& tiles, const RowBloc
     const auto line = [&](Index j) { return bits(load(tiles.scratch + j * block.width + v * kLanes<T>)); };
     if (!p.fill) {
       narrow(part, [&](Index at) { return any(line(at)); });
-      if (p.batch_invariant) part.from -= part.from % 4;
+      if (part.from < part.to) part.from -= part.from % 4;
     }
     Mask<T> every = Mask<T>{} - 1;
     for (Index j = part.from; j < part.to; ++j) every &= line(j);
@@ -226,7 +231,7 @@ void set_step(KeyStep& step, const ScoreTiles<T>& tiles, const RowBlock<T>& bloc
     part = {v, 1, 0, n, fill_scores, {}};
     if (!p.fill) {
       part.from = clamped(block.any[v].low - key, 0, n);
-      if (p.batch_invariant) part.from -= part.from % 4;  // sums over keys start at the same place for all rows
+      part.from -= part.from % 4;  // sums over keys start at the same place for all rows, and at every level
       part.to = clamped(block.any[v].high - key, part.from, n);
     }
     if (p.mask.data != nullptr) narrow_by_mask(part, block, key);

@@ -10,10 +10,9 @@ namespace qkv::kernels::QKV_ISA {
 // Panels of queries per pass over the keys, so that keys and values come from the second-level cache once for all of
 // them. Measured on AVX2 at L = 1024, D = 64, as shares of sgemm: 1 panel of 16 queries 67 %, 4 panels 89 %, 8 panels
 // 93 %, 16 panels 92 %.
-template <class T>
-constexpr Index kMostPanels = 128 / kPanelWidth<T> < 1   ? 1
-                              : 128 / kPanelWidth<T> > 8 ? 8
-                                                         : 128 / kPanelWidth<T>;
+// Always 128 queries, because sums over queries are made of so many.
+constexpr Index kTileQueries = 128;
+template <class T> constexpr Index kMostPanels = kTileQueries / kPanelWidth<T>;
 
 // Keys per step of the online softmax, at most. Measured at L = 1024, D = 64 with AVX-512 on a Cascade Lake core (peak
 // 153 GFLOP/s): 36 keys 104, 72 keys 106, 120 keys 110, 240 keys 108 GFLOP/s.
@@ -24,9 +23,7 @@ constexpr Index kBlockKeys = 128;
 // of a mask or of weights.
 template <class T> inline Index key_step(const AttentionProblem<T>& p) {
   if (p.batch_invariant) return kBlockKeys;
-  // With 16 registers the weights of all panels should leave room for keys and values in the first-level cache.
-  const bool half = kFixedWidth && (keys_ahead(p) == 0 || p.key_size * static_cast<Index>(sizeof(T)) > 256);
-  const Index most = half ? kBlockKeys / 2 : kBlockKeys, steps = (p.keys + most - 1) / most;
+  const Index most = kBlockKeys, steps = (p.keys + most - 1) / most;
   static_assert(kFormulaBlock % kBlockKeys == 0);
   if (p.formula != nullptr && p.formula->mask.count > 0) return most;  // so that a step lies in one block of its mask
   return steps == 0 ? 16 : ((p.keys + steps - 1) / steps + 15) / 16 * 16;
@@ -49,7 +46,10 @@ template <class T> struct RowBlock {
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
   // Panels of at most this many rows read keys and values feature by feature (decode.h).
   static constexpr Index kDecodeRows = 4;
-  bool is_decode() const { return rows <= kDecodeRows && !problem->batch_invariant; }
+  // By the rows of the problem, of which a panel holds more or fewer from one instruction set to the next.
+  bool is_decode() const {
+    return problem->heads / problem->kv_heads * problem->queries <= kDecodeRows && !problem->batch_invariant;
+  }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }
   const T* value(Index j) const { return problem->value.at(batch, kv_head, j); }

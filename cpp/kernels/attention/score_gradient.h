@@ -231,7 +231,17 @@ void formula_gradient(GradientScratch<T>& scratch, const KeyStep& step, const Ro
   const Formula<T>& f = *rows.problem->formula;
   const FormulaTiles<T> tiles = {scratch.tiles.second, scratch.dscores, scratch.tiles.formula, nullptr};
   const auto run = [&](Index begin, Index end) {
-    for (Index i = 0; i < step.count; ++i) run_formula(f.gradient, begin, end, tiles, step.part[i], rows, key, dleaves);
+    for (Index i = 0; i < step.count; ++i) {
+      // Sums of leaves' gradients are made of 64 bytes of queries at a time, at every level.
+      const StepPart& part = step.part[i];
+      const Index together = dleaves != nullptr ? kParts : part.vectors;
+      for (Index v = 0; v < part.vectors; v += together) {
+        StepPart some = part;
+        some.vector += v;
+        some.vectors = at_most(together, part.vectors - v);
+        run_formula(f.gradient, begin, end, tiles, some, rows, key, dleaves);
+      }
+    }
   };
   run(0, f.gradient.first);
   if (!f.keeps_scores && f.derived.count > 0)

@@ -10,7 +10,7 @@ namespace {
 constexpr Index kMostKeys = 16, kMostFeatures = 128;
 
 template <class T> bool is_short(const AttentionProblem<T>& p) {
-  return p.queries <= kLanes<T> && p.keys > 0 && p.keys <= kMostKeys && p.key_size <= kMostFeatures;
+  return p.queries <= kLineNumbers<T> && p.keys > 0 && p.keys <= kMostKeys && p.key_size <= kMostFeatures;
 }
 
 // scores[j * lanes + i] = q_i . k_j for K keys from `first` on; queries (D, lanes). Two running sums for each.
@@ -59,62 +59,64 @@ void forward_short(const AttentionResult<T>& result, const AttentionProblem<T>& 
   constexpr Index w = kLanes<T>;
   alignas(64) T queries[kMostFeatures * w], scores[kMostKeys * w], largest[w], inverse[w], lse[w];
   const Vec<T> zero = {}, lowest = splat<T>(static_cast<T>(-INFINITY));
-  for (Index head = begin; head < end; ++head) {
-    const Index b = head / p.heads, h = head % p.heads;
-    for (Index f = 0; f < p.key_size; ++f) store(queries + f * w, zero);
-    for (Index i = 0; i < p.queries; ++i) {
-      const T* q = p.query.at(b, h, i);
-      for (Index f = 0; f < p.key_size; ++f) queries[f * w + i] = q[f] * p.scale;
-    }
-    Index j = 0;
-    for (; j + 4 <= p.keys; j += 4) scores_of<T, 4>(scores, queries, p.key, b, h, j, p.key_size);
-    for (; j < p.keys; ++j) scores_of<T, 1>(scores, queries, p.key, b, h, j, p.key_size);
-
-    Vec<T> top = lowest, sum = zero;
-    for (j = 0; j < p.keys; ++j) top = maximum(load(scores + j * w), top);
-    const Vec<T> base = select(top == lowest, zero, top);
-    for (j = 0; j < p.keys; ++j) {
-      const Vec<T> e = exp_of_negative<T>(load(scores + j * w) - base);
-      store(scores + j * w, e);
-      sum += e;
-    }
-    const Vec<T> share = select(sum == zero, zero, splat<T>(1) / sum);  // a row of -inf alone is empty
-    Mask<T> none = {};                                                  // weights of 0
-    for (j = 0; j < p.keys; ++j) {
-      const Vec<T> weight = load(scores + j * w) * share;
-      store(scores + j * w, weight);
-      none |= weight == zero;
-    }
-
-    const Index at = head * p.queries;
-    if (result.lse != nullptr) {
-      const Vec<T> whole = select(top == -lowest, top, top + log_of<T>(sum));  // of +inf the sum is NaN
-      store(lse, select(sum == zero, lowest, whole));
-      for (Index i = 0; i < p.queries; ++i) result.lse[at + i] = lse[i];
-    }
-    if (result.statistics != nullptr) {
-      store(largest, select(sum == zero, zero, top));
-      store(inverse, share);
-      for (Index i = 0; i < p.queries; ++i) {
-        result.statistics[2 * (at + i)] = largest[i];
-        result.statistics[2 * (at + i) + 1] = inverse[i];
+  for (Index head = begin; head < end; ++head)
+    for (Index first = 0; first < p.queries; first += w) {  // as many rows as a vector has lanes
+      const Index b = head / p.heads, h = head % p.heads, count = at_most(p.queries - first, w);
+      if (count < w)
+        for (Index f = 0; f < p.key_size; ++f) store(queries + f * w, zero);
+      for (Index i = 0; i < count; ++i) {
+        const T* q = p.query.at(b, h, first + i);
+        for (Index f = 0; f < p.key_size; ++f) queries[f * w + i] = q[f] * p.scale;
       }
+      Index j = 0;
+      for (; j + 4 <= p.keys; j += 4) scores_of<T, 4>(scores, queries, p.key, b, h, j, p.key_size);
+      for (; j < p.keys; ++j) scores_of<T, 1>(scores, queries, p.key, b, h, j, p.key_size);
+
+      Vec<T> top = lowest, sum = zero;
+      for (j = 0; j < p.keys; ++j) top = maximum(load(scores + j * w), top);
+      const Vec<T> base = select(top == lowest, zero, top);
+      for (j = 0; j < p.keys; ++j) {
+        const Vec<T> e = exp_of_negative<T>(load(scores + j * w) - base);
+        store(scores + j * w, e);
+        sum += e;
+      }
+      const Vec<T> share = select(sum == zero, zero, splat<T>(1) / sum);  // a row of -inf alone is empty
+      Mask<T> none = {};                                                  // weights of 0
+      for (j = 0; j < p.keys; ++j) {
+        const Vec<T> weight = load(scores + j * w) * share;
+        store(scores + j * w, weight);
+        none |= weight == zero;
+      }
+
+      const Index at = head * p.queries + first;
+      if (result.lse != nullptr) {
+        const Vec<T> whole = select(top == -lowest, top, top + log_of<T>(sum));  // of +inf the sum is NaN
+        store(lse, select(sum == zero, lowest, whole));
+        for (Index i = 0; i < count; ++i) result.lse[at + i] = lse[i];
+      }
+      if (result.statistics != nullptr) {
+        store(largest, select(sum == zero, zero, top));
+        store(inverse, share);
+        for (Index i = 0; i < count; ++i) {
+          result.statistics[2 * (at + i)] = largest[i];
+          result.statistics[2 * (at + i) + 1] = inverse[i];
+        }
+      }
+      if (result.out.data != nullptr) {
+        const T* values[kMostKeys];
+        T* rows[w];
+        for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
+        for (Index i = 0; i < count; ++i) rows[i] = result.out.at(b, h, first + i);
+        Index i = 0;
+        if constexpr (w >= 4)
+          for (; !any(none) && i + 4 <= count; i += 4)
+            rows_of<T, 4, false>(rows + i, scores + i, values, p.keys, p.value_size);
+        for (; i < count; ++i) rows_of<T, 1, true>(rows + i, scores + i, values, p.keys, p.value_size);
+      }
+      if (result.weights.data != nullptr)
+        for (Index i = 0; i < count; ++i)
+          for (j = 0; j < p.keys; ++j) *result.weights.at(b, h, first + i, j) = scores[j * w + i];
     }
-    if (result.out.data != nullptr) {
-      const T* values[kMostKeys];
-      T* rows[w];
-      for (j = 0; j < p.keys; ++j) values[j] = p.value.at(b, h, j);
-      for (Index i = 0; i < p.queries; ++i) rows[i] = result.out.at(b, h, i);
-      Index i = 0;
-      if constexpr (w >= 4)
-        for (; !any(none) && i + 4 <= p.queries; i += 4)
-          rows_of<T, 4, false>(rows + i, scores + i, values, p.keys, p.value_size);
-      for (; i < p.queries; ++i) rows_of<T, 1, true>(rows + i, scores + i, values, p.keys, p.value_size);
-    }
-    if (result.weights.data != nullptr)
-      for (Index i = 0; i < p.queries; ++i)
-        for (j = 0; j < p.keys; ++j) *result.weights.at(b, h, i, j) = scores[j * w + i];
-  }
 }
 
 }  // namespace

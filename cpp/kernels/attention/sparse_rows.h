@@ -129,7 +129,7 @@ template <class T> class SparseRows {
       if (n == 0) break;
       multiply({mode, pooled + lane, width, nullptr, values_, stride, weights + lane, width, n}, size, 1, nullptr,
                nullptr);
-      mode = StoreMode::accumulate;
+      mode = StoreMode::resume;  // one sum, wherever the list is cut
     }
     if (mode == StoreMode::overwrite)
       for (Index i = 0; i < size; ++i) store(pooled + i * width + lane, zero);

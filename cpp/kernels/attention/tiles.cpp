@@ -38,12 +38,12 @@ void multiply_skipping(const TileProduct<T>& p, Index rows, Index vectors, Prefe
   if (deferred != nullptr) deferred->finish();
   for (Index r = 0; r < rows; ++r) {
     for (Index v = 0; v < vectors; ++v) {
-      Vec<T> sum = {};
+      T* to = p.c + r * p.ldc + v * kLanes<T>;
+      Vec<T> sum = p.mode == StoreMode::resume ? load(to) : Vec<T>{};
       for (Index k = 0; k < p.depth; ++k) {
         const Vec<T> right = load(p.b + k * p.ldb + v * kLanes<T>);
         sum = select(right == Vec<T>{}, sum, sum + splat<T>(p.a[k * p.stride + r]) * right);
       }
-      T* to = p.c + r * p.ldc + v * kLanes<T>;
       if (p.mode == StoreMode::rescale) sum = load(to) * load(p.factor + v * kLanes<T>) + sum;
       if (p.mode == StoreMode::accumulate) sum = load(to) + sum;
       store(to, sum);

@@ -1,6 +1,7 @@
 #include "kernels/matmul/gemv.h"
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/sums.h"
 #include "kernels/simd/transpose.h"
 
@@ -12,7 +13,7 @@ constexpr Index kBlock = 4096;
 
 // The products of n <= kBlock numbers, summed by lanes.
 template <class T> inline Vec<T> products(const T* a, const T* b, Index n) {
-  return sum_of_vectors<T>(n, [=](Index j, auto at) { return at(a + j) * at(b + j); });
+  return sum_of_vectors<T>(n, [=](Index j, auto at) { return Product<T>{at(a + j), at(b + j)}; });
 }
 
 template <class T> T dot(const T* a, const T* b, Index n) {
@@ -64,8 +65,8 @@ void columns(T* y, const T* x, Index step_x, const T* b, Index ldb, bool adds, I
         const T* from = b + i * ldb + first;
         each_vector<T>(width, [&](Index j, auto at) {
           const auto row = [&](Index r) { return at(from + r * ldb + j); };
-          const Vec<T> p = row(0) * factor[0] + row(1) * factor[1], q = row(2) * factor[2] + row(3) * factor[3];
-          const Vec<T> r = row(4) * factor[4] + row(5) * factor[5], s = row(6) * factor[6] + row(7) * factor[7];
+          const auto two = [&](Index r) { return fused(row(r), factor[r], row(r + 1) * factor[r + 1]); };
+          const Vec<T> p = two(0), q = two(2), r = two(4), s = two(6);
           at.put(sum + j, at(sum + j) + ((p + q) + (r + s)));
         });
       }

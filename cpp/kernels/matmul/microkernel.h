@@ -29,7 +29,8 @@ enum class Reads { rows, columns, stairs };
 enum class StoreMode {
   overwrite,   // c = product
   accumulate,  // c = c + product
-  rescale      // c = c * factor[column] + product
+  rescale,     // c = c * factor[column] + product
+  resume       // c = the same sum, continued: c + first + second ...
 };
 
 // c (rows, V * kLanes; ldc) = a (rows, depth) @ b (depth, V * kLanes; ldb). The depth may come in groups: group g of a
@@ -146,6 +147,12 @@ inline __attribute__((always_inline)) void multiply_stairs(Vec<T> (&sum)[R][V], 
 template <class T, int R, int V, Reads A, bool Fixed, class Interleaved>
 void multiply_tile(const TileProduct<T>& p, Interleaved& interleaved) {
   Vec<T> sum[R][V] = {};
+  if (p.mode == StoreMode::resume) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[r][v] = load(p.c + r * p.ldc + v * kLanes<T>);
+  }
   const Index ldb = Fixed ? kPanelWidth<T> : p.ldb;
   const T *a = p.a, *b = p.b;
   if constexpr (A == Reads::stairs) {
@@ -159,7 +166,7 @@ void multiply_tile(const TileProduct<T>& p, Interleaved& interleaved) {
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     T* to = p.c + v * kLanes<T>;
-    if (p.mode == StoreMode::overwrite) {
+    if (p.mode == StoreMode::overwrite || p.mode == StoreMode::resume) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) store(to + r * p.ldc, sum[r][v]);
     } else {

@@ -95,6 +95,11 @@ template <class T, Reads X>
 void run_tile(T* y, Index ldy, const T* x, Index ldx, const T* panel, Index depth, Index rows, Index columns, Sum kind,
               const T* bias, Fetch<T> fetch) {
   constexpr Index L = kLanes<T>;
+  const Index vectors = (columns + L - 1) / L;
+  if constexpr (kMaxVectors == 4) {  // the last panel, or the only one of a small product
+    if (vectors == 3) return kTiles<T, 3, X>[rows - 1](y, ldy, x, ldx, panel, depth, columns, kind, bias, fetch);
+    if (vectors == 2) return kTiles<T, 2, X>[rows - 1](y, ldy, x, ldx, panel, depth, columns, kind, bias, fetch);
+  }
   if (columns > kPanelWidth<T> / 2)
     return kTiles<T, kMaxVectors, X>[rows - 1](y, ldy, x, ldx, panel, depth, columns, kind, bias, fetch);
   for (Index j = 0; j < columns; j += L)  // the last panel of a narrow matrix

@@ -229,7 +229,7 @@ template <class T> inline Vec<T> sinh_of(Vec<T> x) {
 
 // tanh: a polynomial for |x| < 0.625, else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.
 template <class T> inline Vec<T> tanh_of(Vec<T> x) {
-#if defined(__AVX512F__)
+#if defined(__AVX2__) || defined(__ARM_FEATURE_FMA)
   if constexpr (sizeof(T) == sizeof(float)) return table::tanh_of(x);
 #endif
   using C = math::Constants<T>;
@@ -252,7 +252,7 @@ template <class T> inline Vec<T> sigmoid_of(Vec<T> x) {
 
 // erf: a polynomial for small |x|, else 1 - erfc(|x|) with the sign of x.
 template <class T> inline Vec<T> erf_of(Vec<T> x) {
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__ARM_FEATURE_FMA)
   if constexpr (sizeof(T) == sizeof(float)) return table::erf_of(x);
 #endif
   using C = math::Constants<T>;

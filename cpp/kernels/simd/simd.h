@@ -232,6 +232,17 @@ template <class T> inline T horizontal_max(Vec<T> v) {
     for (Index i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
   return lane[0];
 }
+
+// Sums are made in as many parts as 64 bytes hold numbers, at every level: kParts vectors of which one part of the sums
+// stands in each lane. `folded` adds the vectors in the order in which horizontal_sum goes on with the lanes.
+template <class T> constexpr Index kLineNumbers = 64 / static_cast<Index>(sizeof(T));
+constexpr int kParts = static_cast<int>(64 / kVectorBytes);
+template <class T> inline Vec<T> folded(Vec<T> (&v)[kParts]) {
+  if constexpr (kParts == 1) return v[0];
+  else if constexpr (kParts == 2) return v[0] + v[1];
+  else return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
 // Whether any lane of a mask is set. A template because compilers differ in the type of a comparison's result.
 template <class M> inline bool any(M mask) {
   static_assert(sizeof mask == kVectorBytes);

@@ -1,7 +1,7 @@
 // Loops over vectors that sum something up, with the incomplete vector at the end.
 #pragma once
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -23,43 +23,85 @@ template <class T> struct Part {
   void put(T* p, Vec<T> v) const { store_part(p, v, part); }
 };
 
-// The sum of f(j, at) over n numbers, a vector at a time: at(x + j) reads and at.put(y + j, v) writes those that exist.
-// Lanes after the end do not count. Four running sums, because one addition takes as long as four start: a row in L1
-// is summed at 1.9 times the pace of two sums. sum_of_vectors leaves the sums of the lanes apart.
-template <class T, class F> inline Vec<T> sum_of_vectors(Index n, F f) {
+// f(part, j, at) for the vectors of the incomplete line at the end: n numbers from j on, fewer than a line.
+template <class T, class F> inline __attribute__((always_inline)) void rest_of_line(Index j, Index n, F f) {
   constexpr Index L = kLanes<T>;
-  Vec<T> part[4] = {};
+#pragma GCC unroll 4
+  for (int p = 0; p < kParts; ++p, j += L, n -= L) {
+    if (n >= L) f(p, j, Whole<T>{});
+    else if (n > 0) f(p, j, Part<T>{n});
+  }
+}
+// What a loop may add: a vector, or a product, which is fused into the sum.
+template <class T> struct Product {
+  Vec<T> a, b;
+};
+template <class T> inline Vec<T> plus(Vec<T> sum, Vec<T> x) { return sum + x; }
+template <class T> inline Vec<T> plus(Vec<T> sum, Product<T> x) { return fused(x.a, x.b, sum); }
+
+// sum + x in the lanes that exist: a product x is fused into the sum as it is where all lanes do.
+template <class T, class At> inline Vec<T> kept_inside(Vec<T> sum_with_x, Vec<T> sum, At at) {
+  if constexpr (requires { at.part; }) return select(first_lanes<T>(at.part), sum_with_x, sum);
+  return sum_with_x;
+}
+
+// The sum of f(j, at) over n numbers, a vector at a time: at(x + j) reads and at.put(y + j, v) writes those that exist.
+// Lanes after the end do not count. Four running lines of sums, because one addition takes as long as four start: a
+// row in L1 is summed at 1.9 times the pace of two sums. The order is the same at every level. sum_of_vectors leaves
+// the sums of the lanes apart.
+template <class T, class F> inline Vec<T> sum_of_vectors(Index n, F f) {
+  constexpr Index L = kLanes<T>, W = kLineNumbers<T>;
+  Vec<T> part[4][kParts] = {};
   Index j = 0;
-  for (; j + 4 * L <= n; j += 4 * L)
-    for (Index k = 0; k < 4; ++k) part[k] += f(j + k * L, Whole<T>{});
-  for (; j + L <= n; j += L) part[0] += f(j, Whole<T>{});
-  if (j < n) part[1] += select(first_lanes<T>(n - j), f(j, Part<T>{n - j}), Vec<T>{});
-  return (part[0] + part[1]) + (part[2] + part[3]);
+  for (; j + 4 * W <= n; j += 4 * W)
+#pragma GCC unroll 4
+    for (Index k = 0; k < 4; ++k)
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) part[k][p] = plus<T>(part[k][p], f(j + k * W + p * L, Whole<T>{}));
+  for (; j + W <= n; j += W)
+#pragma GCC unroll 4
+    for (int p = 0; p < kParts; ++p) part[0][p] = plus<T>(part[0][p], f(j + p * L, Whole<T>{}));
+  rest_of_line<T>(j, n - j, [&](int p, Index at_j, auto at) {
+    part[1][p] = kept_inside<T>(plus<T>(part[1][p], f(at_j, at)), part[1][p], at);
+  });
+  Vec<T> sum[kParts];
+#pragma GCC unroll 4
+  for (int p = 0; p < kParts; ++p) sum[p] = (part[0][p] + part[1][p]) + (part[2][p] + part[3][p]);
+  return folded<T>(sum);
 }
 template <class T, class F> inline T sum_vectors(Index n, F f) { return horizontal_sum<T>(sum_of_vectors<T>(n, f)); }
 
-// Two sums in one pass: f(j, at) gives a pair of vectors.
-template <class T> struct Two {
-  Vec<T> first, second;
+// Two sums in one pass: f(j, at) gives a pair of vectors. Two running lines each, because four take too many registers.
+template <class T, class Second = Vec<T>> struct Two {
+  Vec<T> first;
+  Second second;
 };
 template <class T> struct TwoSums {
   T first, second;
 };
 template <class T, class F> inline TwoSums<T> two_sums(Index n, F f) {
-  constexpr Index L = kLanes<T>;
-  Vec<T> first[4] = {}, second[4] = {};
-  const auto add = [&](Index k, Two<T> v) { first[k] += v.first, second[k] += v.second; };
+  constexpr Index L = kLanes<T>, W = kLineNumbers<T>;
+  Vec<T> first[2][kParts] = {}, second[2][kParts] = {};
+  const auto add = [&](Index k, int p, Index j, auto at) __attribute__((always_inline)) {
+    const auto v = f(j, at);
+    first[k][p] = kept_inside<T>(first[k][p] + v.first, first[k][p], at);
+    second[k][p] = kept_inside<T>(plus<T>(second[k][p], v.second), second[k][p], at);
+  };
   Index j = 0;
-  for (; j + 4 * L <= n; j += 4 * L)
-    for (Index k = 0; k < 4; ++k) add(k, f(j + k * L, Whole<T>{}));
-  for (; j + L <= n; j += L) add(0, f(j, Whole<T>{}));
-  if (j < n) {
-    const Two<T> v = f(j, Part<T>{n - j});
-    const Mask<T> inside = first_lanes<T>(n - j);
-    add(1, {select(inside, v.first, Vec<T>{}), select(inside, v.second, Vec<T>{})});
+  for (; j + 2 * W <= n; j += 2 * W)
+#pragma GCC unroll 2
+    for (Index k = 0; k < 2; ++k)
+#pragma GCC unroll 4
+      for (int p = 0; p < kParts; ++p) add(k, p, j + k * W + p * L, Whole<T>{});
+  if (j + W <= n) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kParts; ++p) add(0, p, j + p * L, Whole<T>{});
+    j += W;
   }
-  return {horizontal_sum<T>((first[0] + first[1]) + (first[2] + first[3])),
-          horizontal_sum<T>((second[0] + second[1]) + (second[2] + second[3]))};
+  rest_of_line<T>(j, n - j, [&](int p, Index i, auto at) { add(1, p, i, at); });
+#pragma GCC unroll 4
+  for (int p = 0; p < kParts; ++p) first[0][p] += first[1][p], second[0][p] += second[1][p];
+  return {horizontal_sum<T>(folded<T>(first[0])), horizontal_sum<T>(folded<T>(second[0]))};
 }
 
 // Sixteen running results of combine(result, f(j)), combined pairwise: the order is the same at every instruction-set

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "kernels/simd/fused.h"
 #include "kernels/simd/simd.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -18,7 +19,7 @@ constexpr double kPart1 = 1.57079632673412561417e+00, kPart2 = 6.077100506303965
 constexpr double kTwoOverPi = 6.36619772367581382433e-01, kRound = 6755399441055744.0;  // 1.5 * 2^52
 template <class T> constexpr T kReducible = static_cast<T>(sizeof(T) == sizeof(float) ? 65536.0 : 1.6e6);
 
-inline Vec<double> nearest(Vec<double> x) { return (x * splat(kTwoOverPi) + splat(kRound)) - splat(kRound); }
+inline Vec<double> nearest(Vec<double> x) { return fused(x, splat(kTwoOverPi), splat(kRound)) - splat(kRound); }
 
 template <class T> struct Reduced {
   Vec<T> r, low;     // their sum
@@ -27,10 +28,10 @@ template <class T> struct Reduced {
 
 inline Reduced<double> reduce(Vec<double> x) {
   const Vec<double> n = nearest(x);
-  const Vec<double> a = x - n * splat(kPart1), b = n * splat(kPart2);  // both exact
-  const Vec<double> d = a - b, v = d - a;
-  const Vec<double> lost = (a - (d - v)) - (b + v);  // of a - b
-  const Vec<double> rest = (lost - n * splat(kPart3)) - n * splat(kRest);
+  const Vec<double> a = fused(n, splat(-kPart1), x);  // exact
+  const Vec<double> d = fused(n, splat(-kPart2), a), v = d - a;
+  const Vec<double> lost = (a - (d - v)) - fused(n, splat(kPart2), v);  // of a - b
+  const Vec<double> rest = fused(n, splat(-kRest), fused(n, splat(-kPart3), lost));
   const Vec<double> r = d + rest;
   return {r, (d - r) + rest, bits(n + splat(kRound))};
 }
@@ -40,10 +41,10 @@ inline Reduced<double> reduce(Vec<double> x) {
 inline Reduced<float> reduce(Vec<float> x) {
   const Vec<float> round = splat(12582912.0f);  // 1.5 * 2^23
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  const Vec<float> rounded = x * splat(0.636619772f) + round, n = rounded - round;
-  Vec<float> r = x - n * splat(1.57079637f);
-  r = r - n * splat(-4.37113883e-8f);
-  r = r - n * splat(-1.71512489e-15f);
+  const Vec<float> rounded = fused(x, splat(0.636619772f), round), n = rounded - round;
+  Vec<float> r = fused(n, splat(-1.57079637f), x);
+  r = fused(n, splat(4.37113883e-8f), r);
+  r = fused(n, splat(1.71512489e-15f), r);
   return {r, Vec<float>{}, bits(rounded)};
 #else
   const Doubles wide = widened(x);
@@ -58,37 +59,36 @@ inline Reduced<float> reduce(Vec<float> x) {
 // sin and cos of r + low for |r| <= pi/4; polynomials in r^2, of FreeBSD's msun.
 inline Vec<double> sine(Vec<double> r, Vec<double> low) {
   const Vec<double> z = r * r, half = splat(0.5);
-  const Vec<double> p = splat(8.33333333332248946124e-03) +
-                        z * (splat(-1.98412698298579493134e-04) +
-                             z * (splat(2.75573137070700676789e-06) +
-                                  z * (splat(-2.50507602534068634195e-08) + z * splat(1.58969099521155010221e-10))));
-  const Vec<double> cube = z * r;
-  return r - ((z * (half * low - cube * p) - low) - cube * splat(-1.66666666666666324348e-01));
+  Vec<double> p = fused(z, splat(1.58969099521155010221e-10), splat(-2.50507602534068634195e-08));
+  p = fused(z, p, splat(2.75573137070700676789e-06));
+  p = fused(z, p, splat(-1.98412698298579493134e-04));
+  p = fused(z, p, splat(8.33333333332248946124e-03));
+  const Vec<double> cube = z * r, inner = fused(-cube, p, half * low);
+  return r - fused(cube, splat(1.66666666666666324348e-01), fused(z, inner, -low));
 }
 inline Vec<double> cosine(Vec<double> r, Vec<double> low) {
   const Vec<double> z = r * r, one = splat(1.0);
-  const Vec<double> p =
-      z * (splat(4.16666666666666019037e-02) +
-           z * (splat(-1.38888888888741095749e-03) +
-                z * (splat(2.48015872894767294178e-05) +
-                     z * (splat(-2.75573143513906633035e-07) +
-                          z * (splat(2.08757232129817482790e-09) + z * splat(-1.13596475577881948265e-11))))));
+  Vec<double> p = fused(z, splat(-1.13596475577881948265e-11), splat(2.08757232129817482790e-09));
+  p = fused(z, p, splat(-2.75573143513906633035e-07));
+  p = fused(z, p, splat(2.48015872894767294178e-05));
+  p = fused(z, p, splat(-1.38888888888741095749e-03));
+  p = z * fused(z, p, splat(4.16666666666666019037e-02));
   const Vec<double> half = splat(0.5) * z, w = one - half;
-  return w + (((one - w) - half) + (z * p - r * low));
+  return w + (((one - w) - half) + fused(z, p, -(r * low)));
 }
 inline Vec<float> sine(Vec<float> r, Vec<float>) {
   const Vec<float> z = r * r;
-  const Vec<float> p = splat(-0.166666666416265235595f) +
-                       z * (splat(0.0083333293858894631756f) +
-                            z * (splat(-0.000198393348360966317347f) + z * splat(0.0000027183114939898219064f)));
-  return r + r * z * p;
+  Vec<float> p = fused(z, splat(0.0000027183114939898219064f), splat(-0.000198393348360966317347f));
+  p = fused(z, p, splat(0.0083333293858894631756f));
+  p = fused(z, p, splat(-0.166666666416265235595f));
+  return fused(r * z, p, r);
 }
 inline Vec<float> cosine(Vec<float> r, Vec<float>) {
   const Vec<float> z = r * r;
-  const Vec<float> p = splat(-0.499999997251031003120f) +
-                       z * (splat(0.0416666233237390631894f) +
-                            z * (splat(-0.00138867637746099294692f) + z * splat(0.0000243904487962774090654f)));
-  return splat(1.0f) + z * p;
+  Vec<float> p = fused(z, splat(0.0000243904487962774090654f), splat(-0.00138867637746099294692f));
+  p = fused(z, p, splat(0.0416666233237390631894f));
+  p = fused(z, p, splat(-0.499999997251031003120f));
+  return fused(z, p, splat(1.0f));
 }
 
 template <class T, bool is_cosine> inline Vec<T> of(Vec<T> x) {

@@ -9,28 +9,14 @@ namespace weight {
 template <class T> struct Constants;
 template <> struct Constants<float> {
   static constexpr float kLog2e = 1.44269504f;
-#if defined(__AVX512F__)
-  // (2^f - 1) / f on 0 <= f < 1; relative error of 2^f 8e-8.
-  static constexpr float kPower[5] = {0.693151312f, 0.240164452f, 0.0557999095f, 0.00901703373f, 0.00186712897f};
-  static constexpr float kLowest = -100.0f;  // of t
-#else
-  // The same on |f| < 1/2; 9e-8.
+  // (2^f - 1) / f on |f| < 1/2; relative error of 2^f 9e-8.
   static constexpr float kPower[5] = {0.693146976f, 0.240222405f, 0.0555073507f, 0.00967161882f, 0.00132645756f};
   static constexpr float kLowest = -69.3f;            // of d
   static constexpr float kRound = 12582912 + 127.0f;  // 1.5 * 2^23 and the exponent's bias
   static constexpr int32_t kMantissaBits = 23;
-#endif
 };
 template <> struct Constants<double> {
   static constexpr double kLog2e = 1.4426950408889634;
-#if defined(__AVX512F__)
-  // 3e-18.
-  static constexpr double kPower[11] = {0.69314718055994595,    0.24022650695906331,    0.055504108665602112,
-                                        0.009618129099551842,   0.0013333558629521909,  0.00015403512310840949,
-                                        1.525317503427233e-05,  1.3208367531420423e-06, 1.0253210709022144e-07,
-                                        6.5595363056783128e-09, 6.2634539082407522e-10};
-  static constexpr double kLowest = -960.0;
-#else
   // 3e-18.
   static constexpr double kPower[11] = {0.69314718055994529,    0.2402265069591013,     0.05550410866482007,
                                         0.0096181291075938466,  0.0013333558146777357,  0.00015403530457492161,
@@ -39,20 +25,17 @@ template <> struct Constants<double> {
   static constexpr double kLowest = -665.4;
   static constexpr double kRound = 6755399441055744.0 + 1023;
   static constexpr int64_t kMantissaBits = 52;
-#endif
 };
 
 #if defined(__AVX512F__)
-inline Vec<float> fraction(Vec<float> t) { return (Vec<float>)_mm512_maskz_reduce_ps(0xffff, (__m512)t, 9); }
-inline Vec<double> fraction(Vec<double> t) { return (Vec<double>)_mm512_maskz_reduce_pd(0xff, (__m512d)t, 9); }
-// x * 2^floor(t); 0 for t < kLowest.
-inline Vec<float> scale(Vec<float> x, Vec<float> t) {
-  const __mmask16 keep = _mm512_cmp_ps_mask((__m512)t, _mm512_set1_ps(Constants<float>::kLowest), _CMP_NLT_UQ);
-  return (Vec<float>)_mm512_maskz_scalef_ps(keep, (__m512)x, (__m512)t);
+// x * 2^n; 0 for d < kLowest.
+inline Vec<float> scale(Vec<float> x, Vec<float> n, Vec<float> d) {
+  const __mmask16 keep = _mm512_cmp_ps_mask((__m512)d, _mm512_set1_ps(Constants<float>::kLowest), _CMP_NLT_UQ);
+  return (Vec<float>)_mm512_maskz_scalef_ps(keep, (__m512)x, (__m512)n);
 }
-inline Vec<double> scale(Vec<double> x, Vec<double> t) {
-  const __mmask8 keep = _mm512_cmp_pd_mask((__m512d)t, _mm512_set1_pd(Constants<double>::kLowest), _CMP_NLT_UQ);
-  return (Vec<double>)_mm512_maskz_scalef_pd(keep, (__m512d)x, (__m512d)t);
+inline Vec<double> scale(Vec<double> x, Vec<double> n, Vec<double> d) {
+  const __mmask8 keep = _mm512_cmp_pd_mask((__m512d)d, _mm512_set1_pd(Constants<double>::kLowest), _CMP_NLT_UQ);
+  return (Vec<double>)_mm512_maskz_scalef_pd(keep, (__m512d)x, (__m512d)n);
 }
 #endif
 }  // namespace weight
@@ -64,19 +47,13 @@ inline Vec<double> scale(Vec<double> x, Vec<double> t) {
 template <class T, int N> inline __attribute__((always_inline)) void weights_of(Vec<T> (&d)[N]) {
   using C = weight::Constants<T>;
   constexpr int terms = sizeof(C::kPower) / sizeof(T);
-  Vec<T> f[N], power[N];
-#if defined(__AVX512F__)
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) d[i] = d[i] * splat<T>(C::kLog2e);
-#pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) f[i] = weight::fraction(d[i]);
-#else
-  Vec<T> rounded[N];
+  // n = round(d log2 e), made by one fused multiply-add and not from a rounded product: then f and 2^f are the same
+  // bits at every level.
+  Vec<T> f[N], power[N], rounded[N];
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) rounded[i] = d[i] * splat<T>(C::kLog2e) + splat<T>(C::kRound);
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) f[i] = d[i] * splat<T>(C::kLog2e) - (rounded[i] - splat<T>(C::kRound));
-#endif
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) power[i] = f[i] * splat<T>(C::kPower[terms - 1]) + splat<T>(C::kPower[terms - 2]);
 #pragma GCC unroll 16
@@ -87,7 +64,7 @@ template <class T, int N> inline __attribute__((always_inline)) void weights_of(
   for (int i = 0; i < N; ++i) power[i] = power[i] * f[i] + splat<T>(1);
 #if defined(__AVX512F__)
 #pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) d[i] = weight::scale(power[i], d[i]);
+  for (int i = 0; i < N; ++i) d[i] = weight::scale(power[i], rounded[i] - splat<T>(C::kRound), d[i]);
 #else
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) {

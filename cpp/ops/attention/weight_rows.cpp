@@ -112,7 +112,7 @@ template <class T> class PanelWeights {
     asked.weights.data = &some;
     scratch_ = attention_.forward_scratch(asked, p);
   }
-  const Index size = kernels::kernels<T>().attention.panel_rows;
+  static constexpr Index size = 64;
   Index elements() const { return scratch_ + size * problem_.keys; }
 
   // Of the piece's rows, (rows, keys).

@@ -1,6 +1,7 @@
 #include "ops/matmul/gemm.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "core/array.h"
@@ -19,13 +20,22 @@ enum class Method {
   packed,  // large: panels of b', packed first, on the pool
 };
 
+// Prototype of qkv.set_reproducible(True): no product is OpenBLAS's, whose sums depend on the CPU.
+bool reproducible() {
+  static const bool on = [] {
+    const char* text = std::getenv("QKV_REPRODUCIBLE");
+    return text != nullptr && text[0] == '1';
+  }();
+  return on;
+}
+
 Method method_for(Index m, Index n, Index k) {
   constexpr Index kSmall = Index{1} << 22;  // multiply-adds, some 50 us
   if (m * n * k == 0) return Method::blas;
   // A row of the packed product is summed in an order that depends on n and k alone.
   if (batch_invariant()) return Method::packed;
   if (m == 1 || n == 1) return Method::vector;
-  return m * n * k < kSmall ? Method::blas : Method::packed;
+  return m * n * k < kSmall && !reproducible() ? Method::blas : Method::packed;
 }
 
 // Numbers that are `step` apart, side by side.
@@ -77,6 +87,23 @@ constexpr Index kPackedNumbers = Index{1} << 20;
 // Steps that are packed at a time: the result is read and written once for each such part.
 constexpr Index kPackedDepth = 4096;
 
+// The same of small matrices, without the pool: b' and, if it is transposed, a' are packed on the stack.
+constexpr Index kSmallPacked = 4096;
+template <class T>
+bool small_packed_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds,
+                       const T* bias, Index m, Index n, Index k) {
+  const auto& kernel = kernels::kernels<T>().packed_product;
+  const Index panels = (n + kernel.panel - 1) / kernel.panel;
+  if (panels * kernel.panel * k > kSmallPacked || (a.transposed && (m + 15) / 16 * 16 * k > kSmallPacked)) return false;
+  alignas(64) T packed[kSmallPacked], turned[kSmallPacked];
+  kernel.pack(packed, b, n, k);
+  kernels::Epilogue<T> epilogue;
+  epilogue.adds = adds;
+  epilogue.bias = bias;
+  kernel.multiply(c, ldc, a, packed, epilogue, turned, m, n, k, 0, panels, nullptr);
+  return true;
+}
+
 // c = c * adds + a' @ b', with panels of b' packed: at 1024^3 119 to 124 GFLOP/s where OpenBLAS gives 98 to 105
 // (Cascade Lake, one thread).
 template <class T>
@@ -108,6 +135,7 @@ void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, 
   const kernels::Operand<T> left{a, lda, transpose_a}, right{b, ldb, !transpose_b};
   switch (method_for(m, n, k)) {
     case Method::packed:
+      if (small_packed_gemm<T>(c, ldc, left, right, adds, bias, m, n, k)) return;
       return packed_gemm<T>(c, ldc, left, right, adds, bias, m, n, k);
     case Method::vector:
       vector_gemm<T>(c, ldc, left, right, adds, m, n, k);
