@@ -59,7 +59,7 @@ def head(run: Result) -> str:
         f"- command: {'; then, for some rows, '.join(commands)}",
         f"- CPU: {facts['cpu']}, {facts['cores']} cores; {facts['system']}",
         f"- qkv {core['version']}, kernels {core['instruction_set']}, {core['blas']} core {core['blas_core']}, "
-        f"built with {core['compiler']}",
+        f"built with {core['compiler']}{', reproducible' if core.get('reproducible') else ''}",
         "- " + ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
         f"- settings: {settings or 'none'}",
     ]

@@ -27,8 +27,8 @@ foreach(level IN LISTS levels)
   target_link_libraries(kernels_${level} PRIVATE qkv_options)
   target_compile_definitions(kernels_${level} PRIVATE QKV_ISA=${level})
   # Masks need infinities, so -ffast-math is out; these single flags leave values alone.
-  target_compile_options(kernels_${level} PRIVATE -fno-math-errno -fno-trapping-math -ffp-contract=fast
-                                                  -Wno-psabi ${flags_${level}})
+  target_compile_options(kernels_${level} PRIVATE -fno-math-errno -fno-trapping-math -Wno-psabi
+                                                  ${flags_${level}})
   list(APPEND kernel_objects $<TARGET_OBJECTS:kernels_${level}>)
   list(APPEND kernel_definitions QKV_HAVE_${level})
 endforeach()
@@ -38,8 +38,18 @@ if(QKV_AVX512_BF16)
   add_library(kernels_avx512_bf16 OBJECT cpp/kernels/matmul/packed_bfloat16.cpp cpp/kernels/activation.cpp)
   target_link_libraries(kernels_avx512_bf16 PRIVATE qkv_options)
   target_compile_definitions(kernels_avx512_bf16 PRIVATE QKV_ISA=avx512_bf16)
-  target_compile_options(kernels_avx512_bf16 PRIVATE -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi
+  target_compile_options(kernels_avx512_bf16 PRIVATE -fno-math-errno -fno-trapping-math -Wno-psabi
                                                      ${flags_avx512} -mavx512bf16)
   list(APPEND kernel_objects $<TARGET_OBJECTS:kernels_avx512_bf16>)
   list(APPEND kernel_definitions QKV_HAVE_avx512_bf16)
 endif()
+
+# On demand: programs that print a hash of what each kernel of a level computes.
+foreach(level IN LISTS levels)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/tools/kernel_hashes.cpp)
+    add_executable(kernel_hashes_${level} EXCLUDE_FROM_ALL tools/kernel_hashes.cpp $<TARGET_OBJECTS:kernels_${level}>)
+    target_link_libraries(kernel_hashes_${level} PRIVATE qkv_options)
+    target_compile_definitions(kernel_hashes_${level} PRIVATE QKV_ISA=${level})
+    target_compile_options(kernel_hashes_${level} PRIVATE -O1 -Wno-psabi ${flags_${level}})
+  endif()
+endforeach()

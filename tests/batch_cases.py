@@ -180,7 +180,7 @@ def differences(case: Case, dtype: str) -> list[str]:
 
 def main() -> None:
     """Print the level and the switch, and what differs."""
-    print(qkv.config()["instruction_set"], "invariant" if qkv.get_batch_invariant() else "not invariant")
+    print(qkv.config()["instruction_set"], "reproducible" if qkv.get_reproducible() else "not reproducible")
     for case_name, case in CASES.items():
         for line in differences(case, "float32"):
             print(f"{case_name}: {line}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batch_cases import CASES, differences
-from levels import each_level, run_at
+from levels import FUSED, LEVELS, each_level, run_at
 from seq2seq_checks import DECODERS
 from sweep import sweep
 
@@ -18,10 +18,10 @@ IDS = np.random.default_rng(0).integers(1, 13, (5, 7))
 
 @pytest.fixture(autouse=True)
 def _invariant():
-    before = qkv.get_batch_invariant()
-    qkv.set_batch_invariant(True)
+    before = qkv.get_reproducible()
+    qkv.set_reproducible(True)
     yield
-    qkv.set_batch_invariant(before)
+    qkv.set_reproducible(before)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -30,15 +30,15 @@ def test_items_do_not_depend_on_their_batch(name, dtype):
     assert differences(CASES[name], dtype) == []
 
 
-@each_level()
+@each_level(*FUSED)
 def test_nor_at_any_level_of_this_machine(level):
-    done = run_at(level, "import batch_cases; batch_cases.main()", QKV_BATCH_INVARIANT="1")
+    done = run_at(level, "import batch_cases; batch_cases.main()", QKV_REPRODUCIBLE="1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{level} invariant\n"
+    assert done.stdout == f"{level} reproducible\n"
 
 
 def test_the_cases_find_a_difference():
-    qkv.set_batch_invariant(False)
+    qkv.set_reproducible(False)
     found = [name for name, case in CASES.items() if differences(case, "float32")]
     assert any("matri" in name for name in found)
     assert any("Attention" in name for name in found)
@@ -144,21 +144,34 @@ def test_sentences(tmp_path):
 
 
 def test_the_switch():
-    assert qkv.get_batch_invariant() is True
-    assert qkv.config()["batch_invariant"] is True
-    qkv.set_batch_invariant(False)
-    assert qkv.get_batch_invariant() is False
-    with pytest.raises(TypeError, match=r"^set_batch_invariant: on must be True or False; got int$"):
-        qkv.set_batch_invariant(1)
+    assert qkv.get_reproducible() is True
+    assert qkv.config()["reproducible"] is True
+    qkv.set_reproducible(False)
+    assert qkv.get_reproducible() is False
+    with pytest.raises(TypeError, match=r"^set_reproducible: on must be True or False; got int$"):
+        qkv.set_reproducible(1)
 
 
 @pytest.mark.parametrize(("value", "printed"), [("1", "True"), ("0", "False"), ("", "False"), ("yes", None)])
 def test_the_environment_turns_it_on(value, printed):
-    program = "import qkv; qkv.show_config(); print(qkv.get_batch_invariant())"
-    done = run_at(None, program, QKV_BATCH_INVARIANT=value)
+    program = "import qkv; qkv.show_config(); print(qkv.get_reproducible())"
+    done = run_at(None, program, QKV_REPRODUCIBLE=value)
     if printed is None:
         assert done.returncode == 1
-        assert "QKV_BATCH_INVARIANT: must be 0 or 1; got yes" in done.stderr
+        assert "QKV_REPRODUCIBLE: must be 0 or 1; got yes" in done.stderr
     else:
         assert done.stdout.splitlines()[-1] == printed, done.stderr
-        assert ("batches   invariant" in done.stdout) == (printed == "True")
+        assert ("results   the same bits on every CPU" in done.stdout) == (printed == "True")
+
+
+@each_level(*(level for level in LEVELS if level not in FUSED))
+def test_a_level_without_fused_products_refuses_it(level):
+    program = "import qkv; print(qkv.config()['fused_multiply_add']); qkv.set_reproducible(True)"
+    done = run_at(level, program)
+    assert done.stdout == "False\n"
+    why = "needs a CPU with fused multiply-add (AVX2 and FMA, or ARM) because one rounding cannot be made of two"
+    assert done.stderr.endswith(f"RuntimeError: set_reproducible: {why}; got the level {level}\n")
+    assert (
+        f"QKV_REPRODUCIBLE: {why}; got the level {level}"
+        in run_at(level, "import qkv", QKV_REPRODUCIBLE="1").stderr
+    )

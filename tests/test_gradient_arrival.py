@@ -63,7 +63,7 @@ ARGUMENTS = {
     "relative_rotation": dict(offset=1, dim=4),
     "rotary_tables": dict(positions=[0.0, 1.0, 2.0], dim=4),
     "scaled_dot_product_attention": dict(query=HEADS, key=HEADS, value=HEADS, **ATTENTION),
-    "set_batch_invariant": {"on": False},
+    "set_reproducible": {"on": False},
     "set_num_threads": {"n": 1},
     "sinusoidal_positions": dict(max_len=3, dim=4),
     "tensor": None,  # makes a new Tensor, of numbers

@@ -149,7 +149,7 @@ WITHOUT_IN_PYTHON = {
     "manual_seed bernoulli normal rand randint randn randperm uniform": "random numbers",
     "alibi_slopes relative_rotation rotary_tables sinusoidal_positions": "tables",
     "attention_image": "a picture, without gradients",
-    "cached_bytes config empty_cache get_batch_invariant get_num_threads set_batch_invariant "
+    "cached_bytes config empty_cache get_reproducible get_num_threads set_reproducible "
     "set_num_threads show_config": "settings",
 }
 # Operators of Python, by the entry that uses them; others are those of rows.

@@ -21,7 +21,7 @@ CHANGES = "copy_ __setitem__ __delitem__ backward"
 # Public functions that take no Tensor, or give none.
 NONE = """tensor NadarayaWatson Generator Tensor no_grad no_attention_record manual_seed bernoulli normal rand randint
 randn randperm uniform alibi_slopes relative_rotation sinusoidal_positions
-cached_bytes config empty_cache get_batch_invariant get_num_threads set_batch_invariant set_num_threads show_config
+cached_bytes config empty_cache get_reproducible get_num_threads set_reproducible set_num_threads show_config
 grad jacobian"""
 # Methods that give no Tensor.
 NO_TENSOR = """item tolist tobytes __bool__ __float__ __int__ __len__ __repr__ __format__ __dlpack__ __dlpack_device__

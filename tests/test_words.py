@@ -30,7 +30,7 @@ INSTEAD = {
     "small": "short, or what is small",
     "is_small": "is_short",
     "parts_of": "the divisor, or the fields of a number",
-    "uniform": "batch_invariant",
+    "uniform": "reproducible",
     "place_of_max": "argmax",
     "place_of_min": "argmin",
     "best_places": "topk",

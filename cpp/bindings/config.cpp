@@ -6,12 +6,12 @@
 #include "bindings/call/interpreter.h"
 #include "bindings/values/convert.h"
 #include "bindings/values/operation.h"
-#include "core/batch_invariance.h"
 #include "core/buffer.h"
 #include "core/cpu.h"
 #include "core/locks.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/reproducible.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/blas.h"
 
@@ -99,8 +99,8 @@ void bind_config(Functions& m) {
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
   m.def("set_num_threads(n)", [](int n) { without_gil([&] { set_num_threads(n); }); });
   m.def("get_num_threads", &num_threads);
-  m.def("set_batch_invariant(on)", &set_batch_invariant);
-  m.def("get_batch_invariant", &batch_invariant);
+  m.def("set_reproducible(on)", &set_reproducible);
+  m.def("get_reproducible", &reproducible);
   m.def("cached_bytes", &cached_bytes);
   // Of the memory that a Tensor keeps, of which it may be a small part.
   m.def("storage_bytes", [](const Tensor& t) { return t.data().buffer()->bytes(); });
@@ -113,7 +113,8 @@ void bind_config(Functions& m) {
     d["blas"] = kernels::blas_config();
     d["blas_core"] = kernels::blas_core();
     d["threads"] = num_threads();
-    d["batch_invariant"] = batch_invariant();
+    d["reproducible"] = reproducible();
+    d["fused_multiply_add"] = has_fused_products();
 #if defined(__clang__)
     d["compiler"] = "Clang " __clang_version__;
 #else

@@ -36,6 +36,14 @@ int allowed_cpus() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+bool has_fused_products() {
+#if defined(__x86_64__)
+  return chosen_isa() != Isa::baseline;
+#else
+  return true;
+#endif
+}
+
 bool has_bfloat16_products() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off: a multiplication and an addition are fused exactly where std::fma is called.
+// A multiplication and an addition are fused exactly where std::fma is called.
 #include "core/random_transform.h"
 
 #include <bit>

@@ -77,10 +77,10 @@ template <class T> inline Vec<T> normal_cdf(Vec<T> x) {
 
 // The polynomial whose (1 + tanh) / 2 approximates the distribution function in gelu's approximate form.
 template <class T> inline Vec<T> inner_of(Vec<T> x) {
-  return all<T>(kRootTwoOverPi) * (x + all<T>(kCubic) * x * x * x);
+  return all<T>(kRootTwoOverPi) * fused(all<T>(kCubic) * x * x, x, x);
 }
 template <class T> inline Vec<T> inner_derivative(Vec<T> x) {
-  return all<T>(kRootTwoOverPi) * (all<T>(1) + all<T>(3 * kCubic) * x * x);
+  return all<T>(kRootTwoOverPi) * fused(all<T>(3 * kCubic) * x, x, all<T>(1));
 }
 template <class T> inline Vec<T> approximate_cdf(Vec<T> x) {
   return with_tail<T>(
@@ -124,7 +124,7 @@ template <class T> void forward(Activation f, T* y, const T* x, T a, Index n) {
     case Activation::softplus:
       return map_vectors(y, x, n, [=](Vec<T> v) { return softplus_of<T>(v * splat<T>(a)) / splat<T>(a); });
     case Activation::huber:
-      return map_vectors(y, x, n, [=](Vec<T> v) { return cut<T>(v, a) * (v - all<T>(0.5) * cut<T>(v, a)); });
+      return map_vectors(y, x, n, [=](Vec<T> v) { return cut<T>(v, a) * fused(all<T>(-0.5), cut<T>(v, a), v); });
   }
 }
 
@@ -137,22 +137,22 @@ template <class T> void backward(Activation f, T* dx, const T* dy, const T* save
       });
     case Activation::gelu:  // Phi(x) + x phi(x)
       return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
-        return normal_cdf<T>(x) + x * (all<T>(kNormal) * exp_of_negative<T>(all<T>(-0.5) * x * x));
+        return fused(x, all<T>(kNormal) * exp_of_negative<T>(all<T>(-0.5) * x * x), normal_cdf<T>(x));
       });
     case Activation::gelu_tanh:
       return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
         const Vec<T> share = approximate_cdf<T>(x);       // (1 + t) / 2, whose derivative is (1 + t) (1 - t) / 2
         const Vec<T> rest = share * (all<T>(1) - share);  // where it is 0, the other factors may be infinite
-        return select(rest == Vec<T>{}, share, share + all<T>(2) * x * rest * inner_derivative<T>(x));
+        return select(rest == Vec<T>{}, share, fused(all<T>(2) * x * rest, inner_derivative<T>(x), share));
       });
     case Activation::tanh:
-      return put_gradients(dx, dy, saved, n, [](Vec<T> y) { return all<T>(1) - y * y; });
+      return put_gradients(dx, dy, saved, n, [](Vec<T> y) { return fused(-y, y, all<T>(1)); });
     case Activation::sigmoid:
       return put_gradients(dx, dy, saved, n, [](Vec<T> y) { return y * (all<T>(1) - y); });
     case Activation::silu:
       return put_gradients(dx, dy, saved, n, [](Vec<T> x) {
         const Vec<T> s = sigmoid_of<T>(x);
-        return s + x * (s * sigmoid_of<T>(-x));
+        return fused(x, s * sigmoid_of<T>(-x), s);
       });
     case Activation::leaky_relu:
       return put_gradients(dx, dy, saved, n, [=](Vec<T> x) { return select(x > Vec<T>{}, all<T>(1), splat<T>(a)); });

@@ -49,7 +49,7 @@ template <class T> void pair(T* e, const T* x, const T* y, Index features) {
 
 // 1 + E, at most cap; NaN stays.
 template <class T> inline Vec<T> denominator(Vec<T> a, Vec<T> b, Vec<T> cap) {
-  return minimum(cap, a * b + splat<T>(1));
+  return minimum(cap, fused(a, b, splat<T>(1)));
 }
 
 // Scores of R queries with all keys. Lines of 64 bytes, so that the same numbers meet at every level.
@@ -109,7 +109,8 @@ template <class T> void direct(T* s, const T* query, const T* key, const T* weig
     Vec<T> sum[K][kParts] = {};
     const auto add = [&](Index m, int p, auto at) {
 #pragma GCC unroll 4
-      for (int j = 0; j < K; ++j) sum[j][p] += at(weight + m) * tanh_of<T>(at(query + m) + at(row + j * features + m));
+      for (int j = 0; j < K; ++j)
+        sum[j][p] = fused(at(weight + m), tanh_of<T>(at(query + m) + at(row + j * features + m)), sum[j][p]);
     };
     Index m = 0;
     for (; m + W <= features; m += W)

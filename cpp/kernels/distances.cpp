@@ -43,8 +43,10 @@ void of_powers(double* y, double* largest, const T* q, const T* kt, Index ld, In
       put(y + j, wide(y + j, count) + power_of<double>(share, power), count);
     });
   }
-  for (Index j = 0; j < n; ++j)
-    y[j] = largest[j] > 0 && largest[j] < kInfinity ? largest[j] * pow(y[j], 1 / order) : largest[j];
+  each_wide(n, [=, inverse = splat(1 / order)](Index j, Index count) {
+    const Vec<double> whole = wide(largest + j, count), length = whole * power_of<double>(wide(y + j, count), inverse);
+    put(y + j, select((whole > Vec<double>{}) & (whole < splat(kInfinity)), length, whole), count);
+  });
 }
 
 template <class T>
@@ -73,8 +75,7 @@ void backward(T* dq, T* dkt, double* scratch, const T* dy, const double* y, cons
   }
   for (Index i = 0; i < features; ++i, kt += ld, dkt += ld) {
     const Vec<double> at = splat(static_cast<double>(q[i]));
-    Vec<double> sum = {};
-    each_wide(n, [&](Index j, Index count) {
+    dq[i] += static_cast<T>(sum_wide(n, [&](Index j, Index count) {
       const Vec<double> apart = at - wide(kt + j, count), size = absolute(apart), whole = wide(y + j, count);
       const Vec<double> share = order == 1 ? one
                                 : largest  ? select(size == whole, one / wide(scratch + j, count), zero)
@@ -82,9 +83,8 @@ void backward(T* dq, T* dkt, double* scratch, const T* dy, const double* y, cons
       const Vec<double> gradient = wide(dy + j, count);
       const Vec<double> moved = select((apart == zero) | (gradient == zero), zero, copy_sign(share, apart) * gradient);
       put(dkt + j, wide(dkt + j, count) - moved, count);
-      sum += moved;
-    });
-    dq[i] += static_cast<T>(horizontal_sum<double>(sum));
+      return moved;
+    }));
   }
 }
 

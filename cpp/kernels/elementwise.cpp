@@ -226,11 +226,11 @@ template <class T> void clip_backward(T* dx, const T* dy, const T* x, T low, T h
 }
 
 template <class T> void add_scaled(T* y, const T* x, T alpha, Index n) {
-  for (Index i = 0; i < n; ++i) y[i] += alpha * x[i];
+  for (Index i = 0; i < n; ++i) y[i] = fused(alpha, x[i], y[i]);
 }
 
 template <class T> void add_product(T* y, const T* a, const T* b, Index n) {
-  for (Index i = 0; i < n; ++i) y[i] += a[i] * b[i];
+  for (Index i = 0; i < n; ++i) y[i] = fused(a[i], b[i], y[i]);
 }
 
 // Columns first to last of one sum, with N vectors of them in registers.

@@ -14,25 +14,6 @@ namespace {
 // Keys per step, so that what a step writes for the next is read from the first cache.
 constexpr Index kBlock = 512;
 
-// The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
-template <class F> inline double sum_wide(Index n, F f) {
-  constexpr Index line = kLineNumbers<double>;
-  Vec<double> even[kParts] = {}, odd[kParts] = {};
-  Index j = 0;
-  for (; j + 2 * line <= n; j += 2 * line)
-    for (int p = 0; p < kParts; ++p) {
-      even[p] += f(j + p * kWide, kWide);
-      odd[p] += f(j + line + p * kWide, kWide);
-    }
-  if (j + line <= n) {
-    for (int p = 0; p < kParts; ++p) even[p] += f(j + p * kWide, kWide);
-    j += line;
-  }
-  for (int p = 0; p < kParts && j < n; ++p, j += kWide) odd[p] += f(j, n - j < kWide ? n - j : kWide);
-  for (int p = 0; p < kParts; ++p) even[p] += odd[p];
-  return horizontal_sum<double>(folded<double>(even));
-}
-
 double smaller(double a, double b) { return b < a ? b : a; }
 
 double smallest(const double* x, Index n) {
@@ -55,14 +36,14 @@ template <class T> double distances(double* squares, const T* q, const T* kt, In
     for (Index j = 0; features == 0 && j < count; ++j) s[j] = 0;
     for (Index f = 0; f < features; ++f, k += ld) {
       const double at = static_cast<double>(q[f]);
-      const auto square = [=](Index j) {
-        const double d = at - static_cast<double>(k[j]);
-        return d * d;
+      const auto squared = [=](T key, double sum) {
+        const double d = at - static_cast<double>(key);
+        return fused(d, d, sum);
       };
       if (f == 0)
-        for (Index j = 0; j < count; ++j) s[j] = square(j);
+        for (Index j = 0; j < count; ++j) s[j] = squared(k[j], 0.0);
       else
-        for (Index j = 0; j < count; ++j) s[j] += square(j);
+        for (Index j = 0; j < count; ++j) s[j] = squared(k[j], s[j]);
     }
     nearest = smaller(nearest, smallest(s, count));
   }
@@ -123,13 +104,13 @@ double weights(T* w, const double* squares, double nearest, Kernel kernel, doubl
       break;
     case Kernel::epanechnikov:
       total = total_of([=](double s) {
-        const double y = 1 - s * inverse * inverse;
+        const double y = fused(-s * inverse, inverse, 1.0);
         return y < 0 ? 0 : y;
       });
       break;
     case Kernel::triangular:
       total = total_of([=](double s) {
-        const double y = 1 - __builtin_sqrt(s) * inverse;
+        const double y = fused(-__builtin_sqrt(s), inverse, 1.0);
         return y < 0 ? 0 : y;
       });
       break;
@@ -163,8 +144,8 @@ void pool_backward(T* dw, T* dvt, const T* dout, const T* w, double reciprocal, 
                    Index n) {
   for (Index c = 0; c < features; ++c, vt += ld, dvt += ld) {
     const T gradient = dout[c], share = static_cast<T>(static_cast<double>(gradient) * reciprocal);
-    for (Index j = 0; j < n; ++j) dw[j] += gradient * vt[j];
-    for (Index j = 0; j < n; ++j) dvt[j] += share * w[j];
+    for (Index j = 0; j < n; ++j) dw[j] = fused(gradient, vt[j], dw[j]);
+    for (Index j = 0; j < n; ++j) dvt[j] = fused(share, w[j], dvt[j]);
   }
 }
 
@@ -242,7 +223,10 @@ template <class T> void values(T* y, const T* u, Kernel kernel, Index n) {
       for (Index i = 0; i < n; ++i) y[i] = 1;
       return;
     case Kernel::epanechnikov:
-      for (Index i = 0; i < n; ++i) y[i] = 1 - u[i] * u[i] < 0 ? T(0) : 1 - u[i] * u[i];
+      for (Index i = 0; i < n; ++i) {
+        const T inside = fused(-u[i], u[i], T(1));
+        y[i] = inside < 0 ? T(0) : inside;
+      }
       return;
     case Kernel::triangular:
       for (Index i = 0; i < n; ++i) y[i] = 1 - size_of(u[i]) < 0 ? T(0) : 1 - size_of(u[i]);
@@ -253,14 +237,16 @@ template <class T> void values(T* y, const T* u, Kernel kernel, Index n) {
 template <class T> void values_backward(T* du, const T* dy, const T* u, Kernel kernel, Index n) {
   switch (kernel) {
     case Kernel::gaussian:
-      for (Index i = 0; i < n; ++i)
-        if (dy[i] != 0) du[i] -= dy[i] * u[i] * static_cast<T>(exp(static_cast<double>(u[i] * u[i]) * -0.5));
-      return;
+      return each_vector<T>(n, [&](Index i, auto at) {
+        const Vec<T> zero = {}, gradient = at(dy + i), x = at(u + i), half = splat<T>(static_cast<T>(-0.5));
+        const Vec<T> sum = fused(-gradient * x, exp_of<T>(x * x * half), at(du + i));
+        at.put(du + i, select(gradient == zero, at(du + i), sum));
+      });
     case Kernel::boxcar:
     case Kernel::constant:
       return;
     case Kernel::epanechnikov:
-      for (Index i = 0; i < n; ++i) du[i] -= size_of(u[i]) < 1 ? 2 * u[i] * dy[i] : T(0);
+      for (Index i = 0; i < n; ++i) du[i] = size_of(u[i]) < 1 ? fused(-2 * u[i], dy[i], du[i]) : du[i];
       return;
     case Kernel::triangular:
       for (Index i = 0; i < n; ++i) du[i] -= size_of(u[i]) < 1 ? (u[i] > 0 ? dy[i] : u[i] < 0 ? -dy[i] : T(0)) : T(0);

@@ -21,6 +21,7 @@
 #include "kernels/matmul/gemv.h"
 #include "kernels/matmul/packed_bfloat16.h"
 #include "kernels/matmul/packed_product.h"
+#include "kernels/matmul/small_product.h"
 #include "kernels/moments.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
@@ -47,7 +48,9 @@ template <class T> struct Kernels {
   Norm<T> norm;                       // layer and root-mean-square normalisation
   Optimizers<T> optimizer;            // steps of SGD and Adam
   PackedBfloat16 packed_bfloat16;     // the same with bfloat16 weights
+  PackedBfloat16 widened_bfloat16;    // the same without the CPU's own products of such numbers
   PackedProduct<T> packed_product;    // matrix products, with a packed operand
+  SmallProduct<T> small_product;      // the same without packing
   Recurrent<T> recurrent;             // steps of gated recurrent units
   Reduce<T> reduce;                   // sums, products, extremes of rows and columns
   Rotary<T> rotary;                   // rotation of pairs of features

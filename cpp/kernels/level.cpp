@@ -20,7 +20,9 @@ template <class T> void fill(Kernels<T>& table) {
   take(table.norm);
   take(table.optimizer);
   take(table.packed_bfloat16);
+  take(table.widened_bfloat16);
   take(table.packed_product);
+  take(table.small_product);
   take(table.recurrent);
   take(table.reduce);
   take(table.rotary);

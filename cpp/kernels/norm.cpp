@@ -31,7 +31,7 @@ template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& s
     return Two<T, Product<T>>{d, {d, d}};
   });
   shift = sums.first / count;
-  spread = sums.second / count - shift * shift;
+  spread = fused(-shift, shift, sums.second / count);
   if (spread < 0) spread = 0;
 }
 
@@ -39,6 +39,12 @@ template <class T> void moments(const T* y, const T* x, Index n, T& centre, T& s
 template <class T> bool in_range(T square) {
   constexpr T least = sizeof(T) == sizeof(float) ? T(1e-30) : T(1e-280);
   return square > least && finite(square);
+}
+
+// sqrt(a^2 + b^2) of numbers that are not negative, whose squares may overflow.
+inline double length(double a, double b) {
+  const double large = a > b ? a : b, ratio = (a > b ? b : a) / large;
+  return large == 0 || !(ratio > 0) ? a + b : large * sqrt(fused(ratio, ratio, 1.0));
 }
 
 // The mean, or 0, and 1 / sqrt(spread + eps) in double, of numbers that a power of two has divided.
@@ -52,7 +58,7 @@ template <class T> double wide_factor(const T* x, Index n, bool centred, double 
   const double middle = sum / static_cast<double>(n);
   for (Index j = 0; j < n; ++j) squares += (number(j) - middle) * (number(j) - middle);
   mean = scalbn(middle, power);
-  return 1 / hypot(scalbn(sqrt(squares / static_cast<double>(n)), power), sqrt(eps));
+  return 1 / length(scalbn(sqrt(squares / static_cast<double>(n)), power), sqrt(eps));
 }
 
 // y = (x - centre - shift) * factor * weight + bias.
@@ -112,10 +118,6 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
   constexpr Index kStatistics = centred ? 3 : 1;
   const Vec<T> zero = {};
   Vec<T> centre[R], shift[R], factor[R], mean[R] = {}, projection[R] = {};
-  // A zero that the compiler does not know: it may fuse either product of a * b - c * d, and would choose otherwise in
-  // fours than alone; of a * b - 0 - c * d it can fuse only one.
-  Vec<T> nothing = {};
-  asm("" : "+m"(nothing));
   for (int r = 0; r < R; ++r) {
     const T* s = statistics + r * kStatistics;
     centre[r] = centred ? splat<T>(s[0]) : zero;
@@ -129,7 +131,7 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
       const Vec<T> g = weighted ? at(dyr + j) * at(weight + j) : at(dyr + j);
       return Two<T, Product<T>>{g, {g, (centred ? at(xr + j) - c - d : at(xr + j)) * f}};
     });
-    mean[r] = centred ? splat<T>(sums.first / static_cast<T>(n)) : nothing;
+    if (centred) mean[r] = splat<T>(sums.first / static_cast<T>(n));
     projection[r] = splat<T>(sums.second / static_cast<T>(n));
   }
   each_vector<T>(n, [&](Index j, auto at) {
@@ -140,8 +142,9 @@ void rows_backward(T* dx, T* dweight, T* dbias, const T* dy, const T* x, const T
       const Vec<T> d = at(dy + r * n + j), v = at(x + r * n + j);
       const Vec<T> h = (centred ? v - centre[r] - shift[r] : v) * factor[r];
       sum += d;
-      product += d * h;
-      out[r] = factor[r] * ((weighted ? d * w : d) - mean[r] - h * projection[r]);
+      product = fused(d, h, product);
+      const Vec<T> g = weighted ? d * w : d;
+      out[r] = factor[r] * fused(-h, projection[r], centred ? g - mean[r] : g);
     }
     if (dweight != nullptr) at.put(dweight + j, at(dweight + j) + product);
     if (dbias != nullptr) at.put(dbias + j, at(dbias + j) + sum);

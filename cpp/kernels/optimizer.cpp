@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -12,15 +13,15 @@ template <class T>
 void sgd(T* __restrict w, T* __restrict velocity, const T* __restrict gradient, T lr, T momentum, T decay,
          bool nesterov, bool first, Index n) {
   if (velocity == nullptr) {
-    for (Index i = 0; i < n; ++i) w[i] -= lr * (gradient[i] + decay * w[i]);
+    for (Index i = 0; i < n; ++i) w[i] = fused(-lr, fused(decay, w[i], gradient[i]), w[i]);
     return;
   }
   const T keep = first ? T(0) : momentum;
   for (Index i = 0; i < n; ++i) {
-    const T g = gradient[i] + decay * w[i];
-    const T v = keep * velocity[i] + g;
+    const T g = fused(decay, w[i], gradient[i]);
+    const T v = fused(keep, velocity[i], g);
     velocity[i] = v;
-    w[i] -= lr * (nesterov ? g + momentum * v : v);
+    w[i] = fused(-lr, nesterov ? fused(momentum, v, g) : v, w[i]);
   }
 }
 
@@ -31,12 +32,12 @@ void adam(T* __restrict w, T* __restrict m, T* __restrict v, const T* __restrict
   const T keep2 = static_cast<T>(beta2), take2 = static_cast<T>(1 - beta2);
   for (Index i = 0; i < n; ++i) {
     const T kept = w[i] * shrink;
-    const T g = gradient[i] + decay * kept;
-    const T first = keep1 * m[i] + take1 * g;
-    const T second = keep2 * v[i] + take2 * g * g;
+    const T g = fused(decay, kept, gradient[i]);
+    const T first = fused(keep1, m[i], take1 * g);
+    const T second = fused(keep2, v[i], take2 * g * g);
     m[i] = first;
     v[i] = second;
-    w[i] = kept - step * first / (static_cast<T>(sqrt(second)) * root + eps);
+    w[i] = kept - step * first / fused(static_cast<T>(sqrt(second)), root, eps);
   }
 }
 

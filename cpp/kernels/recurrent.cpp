@@ -1,6 +1,7 @@
 #include "kernels/recurrent.h"
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 
@@ -70,7 +71,7 @@ inline void panel_sums(Vec<T> (&sum)[R][V], const T* const* a, const T* panel, I
     for (int r = 0; r < R; ++r) {
       const Vec<T> left = splat<T>(row[r][k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) sum[r][v] += left * right[v];
+      for (int v = 0; v < V; ++v) sum[r][v] = fused(left, right[v], sum[r][v]);
     }
   }
 }
@@ -82,8 +83,8 @@ inline void finish(T* h, T* gates, const T* before, const Vec<T> (&sum)[kGates],
   const Vec<T> r = sigmoid_of<T>(at(gates + hidden) + sum[0]);
   const Vec<T> z = sigmoid_of<T>(at(gates + 2 * hidden) + sum[1]);
   const Vec<T> s = sum[2] + at(bias);
-  const Vec<T> n = tanh_of<T>(at(gates + 3 * hidden) + r * s);
-  at.put(h, n + z * (at(before) - n));
+  const Vec<T> n = tanh_of<T>(fused(r, s, at(gates + 3 * hidden)));
+  at.put(h, fused(z, at(before) - n, n));
   if (!keep) return;
   at.put(gates, s);
   at.put(gates + hidden, r);
@@ -163,7 +164,7 @@ template <class T> void gru_backward(T* dgates, T* dh, const T* gates, const T* 
     const Vec<T> one = splat<T>(1), g = at(dh + j);
     const Vec<T> s = at(gates + j), r = at(gates + hidden + j), z = at(gates + 2 * hidden + j),
                  n = at(gates + 3 * hidden + j);
-    const Vec<T> dn = g * (one - z) * (one - n * n);
+    const Vec<T> dn = g * (one - z) * fused(-n, n, one);
     at.put(dgates + j, dn * r);
     at.put(dgates + hidden + j, dn * s * r * (one - r));
     at.put(dgates + 2 * hidden + j, g * (at(before + j) - n) * z * (one - z));

@@ -1,6 +1,7 @@
 #include "kernels/rotary.h"
 
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -11,13 +12,13 @@ void rotate(T* __restrict y, const T* __restrict x, const T* cos, const T* sin, 
   if (interleaved) {
     for (Index i = 0; i < half; ++i) {
       const T a = x[2 * i], b = x[2 * i + 1];
-      y[2 * i] = a * cos[i] - b * (sign * sin[i]);
-      y[2 * i + 1] = a * (sign * sin[i]) + b * cos[i];
+      y[2 * i] = fused(a, cos[i], -(b * (sign * sin[i])));
+      y[2 * i + 1] = fused(b, cos[i], a * (sign * sin[i]));
     }
   } else {
     for (Index i = 0; i < half; ++i) {
-      y[i] = x[i] * cos[i] - x[i + half] * (sign * sin[i]);
-      y[i + half] = x[i] * (sign * sin[i]) + x[i + half] * cos[i];
+      y[i] = fused(x[i], cos[i], -(x[i + half] * (sign * sin[i])));
+      y[i + half] = fused(x[i + half], cos[i], x[i] * (sign * sin[i]));
     }
   }
   for (Index i = 2 * half; i < n; ++i) y[i] = x[i];

@@ -2,6 +2,7 @@
 
 #include "kernels/simd/doubles.h"
 #include "kernels/simd/family.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 namespace {
@@ -59,7 +60,7 @@ template <class T> void products(T* y, double* before, const T* x, Index step, I
 }
 
 template <class T> void linear(T* y, double* before, const T* a, const T* b, Index step, Index rows, Index n) {
-  down_columns(y, before, step, rows, n, [=](auto made, auto at) { return at(a) + at(b) * made; });
+  down_columns(y, before, step, rows, n, [=](auto made, auto at) { return fused(at(b), made, at(a)); });
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "kernels/softmax.h"
 
-#include <math.h>
-
 #include "kernels/simd/family.h"
 #include "kernels/simd/fused.h"
 #include "kernels/simd/math.h"
@@ -42,8 +40,6 @@ template <class T> inline void fetch_ahead(const T* y, const T* x, Index j, Inde
   __builtin_prefetch(x + (step <= 2048 ? step : 0) + j);
   __builtin_prefetch(y + 256 + j);
 }
-
-template <class T> T log_of_number(T x) { return log_of<T>(splat<T>(x))[0]; }
 
 // A NaN in a row makes the sum NaN, and that every number of the row.
 template <class T> bool forward(T* y, const T* x, T scale, bool empty_is_zero, Index rows, Index n, Index step) {
@@ -106,7 +102,7 @@ template <class T> void log_forward(T* y, const T* x, T scale, Index rows, Index
       return weight_of<T>(scales * (at(x + j) - tops));
     });
     const Vec<T> rests = splat<T>(log_of_number(total));
-    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, scales * (at(x + j) - tops) - rests); });
+    each_vector<T>(n, [=](Index j, auto at) { at.put(y + j, fused(scales, at(x + j) - tops, -rests)); });
   }
 }
 
@@ -116,8 +112,9 @@ template <class T> void log_backward(T* dx, const T* dy, const T* y, T scale, In
     const T sum = sum_vectors<T>(n, [&](Index j, auto at) { return at(dy + j); });
     if (n > 0 && passes_over(dx, dy, sum + y[0], n)) continue;  // all of y is NaN or infinite, or nothing is
     const Vec<T> total = splat<T>(sum);
-    each_vector<T>(
-        n, [&](Index j, auto at) { at.put(dx + j, scales * (at(dy + j) - exp_of_negative<T>(at(y + j)) * total)); });
+    each_vector<T>(n, [&](Index j, auto at) {
+      at.put(dx + j, scales * fused(-exp_of_negative<T>(at(y + j)), total, at(dy + j)));
+    });
   }
 }
 
@@ -153,7 +150,7 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
       const T here = largest(x + j, count);
       if (here == none && !has_nan(x + j, count)) continue;
       if (here > top) {
-        total *= exp(static_cast<double>(top) - static_cast<double>(here));
+        total *= exp_of_number(static_cast<double>(top) - static_cast<double>(here));
         top = here;
       }
       if (top == static_cast<T>(INFINITY)) {  // exp(x - top) would be NaN
@@ -166,7 +163,7 @@ template <class T> void logsumexp(T* lse, const T* x, Index rows, Index n) {
         return weight_of<T>(at(x + j + k) - tops);
       }));
     }
-    lse[i] = static_cast<T>(static_cast<double>(top) + log(total));
+    lse[i] = static_cast<T>(static_cast<double>(top) + log_of_number(total));
   }
 }
 
@@ -198,7 +195,7 @@ template <class T> void sums_of_columns(T* top, double* total, const T* x, T sca
         at.put(top + j, maximum(at(x + k * step + j), at(top + j)));
       });
     for (Index j = 0; j < n; ++j)
-      if (before[j] != top[j]) total[j] *= exp(static_cast<double>(scale * (before[j] - top[j])));
+      if (before[j] != top[j]) total[j] *= exp_of_number(static_cast<double>(scale * (before[j] - top[j])));
     clear(part, n);
     for (Index k = i; k < last; ++k)
       each_vector<T>(n, [&](Index j, auto at) {
@@ -242,12 +239,12 @@ template <class T> void forward_columns(T* y, const T* x, T scale, Index step, I
 
 template <class T> void log_forward_columns(T* y, const T* x, T scale, Index step, Index rows, Index n) {
   forward_columns_by(
-      y, x, scale, step, rows, n, [](double total) { return log(total); },
+      y, x, scale, step, rows, n, [](double total) { return log_of_number(total); },
       [](Vec<T> d, Vec<T> rest) { return d - rest; });
 }
 
-// dx = scale * value(dy, y, sum of term(dy, y) over the column). A column to which no gradient arrives gets
-// none, even if it holds NaN: 0 times what is there is not looked at.
+// dx = scale * value(dy, y, the column's sum), of which each row makes term(sum so far, dy, y). A column to which no
+// gradient arrives gets none, even if it holds NaN: 0 times what is there is not looked at.
 template <class T, class Term, class Value>
 void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n, Term term,
                          Value value) {
@@ -260,7 +257,7 @@ void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, In
       each_vector<T>(width, [&](Index j, auto at) {
         const Index k = first + i * step + j;
         const Vec<T> gradient = at(dy + k);
-        at.put(sum + j, at(sum + j) + term(gradient, at(y + k)));
+        at.put(sum + j, term(at(sum + j), gradient, at(y + k)));
         at.put(any + j, select(gradient == zero, at(any + j), splat<T>(1)));
       });
     for (Index i = 0; i < rows; ++i)
@@ -274,14 +271,14 @@ void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, In
 
 template <class T> void backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
   backward_columns_by(
-      dx, dy, y, scale, step, rows, n, [](Vec<T> g, Vec<T> p) { return p * g; },
+      dx, dy, y, scale, step, rows, n, [](Vec<T> sum, Vec<T> g, Vec<T> p) { return fused(p, g, sum); },
       [](Vec<T> g, Vec<T> p, Vec<T> sum) { return p * (g - sum); });
 }
 
 template <class T> void log_backward_columns(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n) {
   backward_columns_by(
-      dx, dy, y, scale, step, rows, n, [](Vec<T> g, Vec<T>) { return g; },
-      [](Vec<T> g, Vec<T> log_p, Vec<T> sum) { return g - exp_of_negative<T>(log_p) * sum; });
+      dx, dy, y, scale, step, rows, n, [](Vec<T> sum, Vec<T> g, Vec<T>) { return sum + g; },
+      [](Vec<T> g, Vec<T> log_p, Vec<T> sum) { return fused(-exp_of_negative<T>(log_p), sum, g); });
 }
 
 template <class T> void logsumexp_columns(T* lse, const T* x, Index step, Index rows, Index n) {
@@ -289,7 +286,8 @@ template <class T> void logsumexp_columns(T* lse, const T* x, Index step, Index 
   double total[kColumns];
   each_block_of_columns(n, [&](Index first, Index width) {
     sums_of_columns(top, total, x + first, T(1), step, rows, width);
-    for (Index j = 0; j < width; ++j) lse[first + j] = static_cast<T>(static_cast<double>(top[j]) + log(total[j]));
+    for (Index j = 0; j < width; ++j)
+      lse[first + j] = static_cast<T>(static_cast<double>(top[j]) + log_of_number(total[j]));
   });
 }
 

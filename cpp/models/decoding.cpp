@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/numbers.h"
 #include "ops/ops.h"
 
 namespace qkv::models {
@@ -135,7 +136,7 @@ Array row_of(const Array& matrix, Index row) {
 
 double Hypothesis::score(double length_penalty) const {
   return length_penalty == 0 || ids.empty() ? log_prob
-                                            : log_prob / std::pow(static_cast<double>(ids.size()), length_penalty);
+                                            : log_prob / ops::power_of(static_cast<double>(ids.size()), length_penalty);
 }
 
 void Beam::place(Hypothesis hypothesis, Index parent) {

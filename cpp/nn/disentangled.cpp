@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/numbers.h"
 #include "ops/ops.h"
 
 namespace qkv::nn {
@@ -12,8 +13,11 @@ namespace {
 Index bucket_of(const Disentangled& o, Index distance) {
   const Index middle = o.buckets / 2, steps = std::abs(distance);
   if (o.buckets < 1 || o.max_distance < 1 || steps <= middle) return distance;
-  const auto ratio = [middle](Index length) { return static_cast<float>(length) / static_cast<float>(middle); };
-  const float part = std::log(ratio(steps)) / std::log(ratio(o.max_distance - 1)) * static_cast<float>(middle - 1);
+  const auto log_ratio = [middle](Index length) {
+    return static_cast<float>(
+        ops::log_of(static_cast<double>(static_cast<float>(length) / static_cast<float>(middle))));
+  };
+  const float part = log_ratio(steps) / log_ratio(o.max_distance - 1) * static_cast<float>(middle - 1);
   const Index bucket = static_cast<Index>(std::ceil(part)) + middle;
   return distance < 0 ? -bucket : bucket;
 }

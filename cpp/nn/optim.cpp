@@ -6,6 +6,7 @@
 #include "core/locks.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "ops/numbers.h"
 
 namespace qkv::nn {
 namespace {
@@ -23,8 +24,8 @@ template <class T> void sgd_step(const ParameterStep& step, Array& parameter) {
 
 template <class T> void adam_step(const ParameterStep& step, Array& parameter) {
   const StepSettings& s = *step.settings;
-  const double length = s.lr / (1 - std::pow(s.beta1, step.number));
-  const double root = 1 / std::sqrt(1 - std::pow(s.beta2, step.number));
+  const double length = s.lr / (1 - ops::power_of(s.beta1, static_cast<double>(step.number)));
+  const double root = 1 / std::sqrt(1 - ops::power_of(s.beta2, static_cast<double>(step.number)));
   const bool decoupled = step.rule == StepRule::adamw;
   const double shrink = decoupled ? 1 - s.lr * s.weight_decay : 1, decay = decoupled ? 0 : s.weight_decay;
   parallel_for(0, parameter.numel(), grain_for(4), [&](Index begin, Index end) {

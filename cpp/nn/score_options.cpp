@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "ops/numbers.h"
 
 namespace qkv::nn {
 namespace {
@@ -15,8 +16,8 @@ Index bucket_of(const RelativeBias& bias, Index distance) {
   const Index steps = bias.bidirectional ? std::abs(distance) : std::max<Index>(-distance, 0);
   if (steps < exact) return first + steps;
   const auto ratio = [exact](Index length) { return static_cast<double>(length) / static_cast<double>(exact); };
-  const float part =
-      std::log(static_cast<float>(ratio(steps))) / static_cast<float>(std::log(ratio(bias.max_distance)));
+  const float part = static_cast<float>(ops::log_of(static_cast<double>(static_cast<float>(ratio(steps))))) /
+                     static_cast<float>(ops::log_of(ratio(bias.max_distance)));
   return first + std::min(exact + static_cast<Index>(part * static_cast<float>(count - exact)), count - 1);
 }
 

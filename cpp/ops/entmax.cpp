@@ -1,10 +1,13 @@
 // Sparse relatives of the softmax: p = max((alpha - 1) x - tau, 0)^(1 / (alpha - 1)) with the tau that makes the sum 1.
 #include "ops/entmax.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/parallel.h"
+#include "kernels/kernels.h"
 
 namespace qkv::ops {
 namespace {
@@ -14,36 +17,40 @@ struct Candidates {
   std::vector<double> z;
   double exponent;  // 1 / (alpha - 1)
 
-  double weight(double above) const {  // of a number that is so much above tau
-    if (above <= 0) return 0;
-    return exponent == 1 ? above : exponent == 2 ? above * above : std::pow(above, exponent);
+  std::vector<double> weights;
+
+  // Numbers that are so much above tau, 0 for those that are not, become weights.
+  void become_weights(std::vector<double>& above) const {
+    const auto n = static_cast<Index>(above.size());
+    const auto& kernel = kernels::kernels<double>().elementwise;
+    if (exponent == 1) return;
+    if (exponent == 2) kernel.binary(kernels::Binary::multiply, above.data(), above.data(), 1, above.data(), 1, n);
+    else kernel.binary(kernels::Binary::power, above.data(), above.data(), 1, &exponent, 0, n);
   }
-  double excess(double tau) const {
-    double sum = -1;
-    for (const double x : z) sum += weight(x - tau);
-    return sum;
+  double excess(double tau) {
+    weights.clear();
+    for (const double x : z) weights.push_back(std::max(x - tau, 0.0));
+    become_weights(weights);
+    return std::accumulate(weights.begin(), weights.end(), -1.0);
   }
   // Where the weights sum to 1. The excess falls with tau, from 0 or more at -1 to -1 at 0.
-  double tau() const { return exponent >= 1 ? by_newton() : by_bisection(); }
+  double tau() { return exponent >= 1 ? by_newton() : by_bisection(); }
 
   // For alpha up to 2 the excess is convex: steps from below stay below.
-  double by_newton() const {
+  double by_newton() {
     double tau = -1;
     for (int step = 0; step < 100; ++step) {
-      double sum = -1, derivative = 0;
-      for (const double x : z) {
-        if (x <= tau) continue;
-        const double p = weight(x - tau);
-        sum += p;
-        derivative += exponent * p / (x - tau);
-      }
+      const double sum = excess(tau);
+      double derivative = 0;
+      for (std::size_t i = 0; i < z.size(); ++i)
+        if (z[i] > tau) derivative += exponent * weights[i] / (z[i] - tau);
       const double next = tau + sum / derivative;
       if (!(sum > 0) || !(next > tau)) break;
       tau = next;
     }
     return tau;
   }
-  double by_bisection() const {
+  double by_bisection() {
     double low = -1, high = 0;
     for (int step = 0; step < 60; ++step) {
       const double middle = (low + high) / 2;
@@ -66,7 +73,11 @@ template <class T> void entmax_of_row(T* y, const T* x, Index n, double alpha, C
   for (Index i = 0; i < n; ++i)
     if (scaled(i) > -1) candidates.z.push_back(scaled(i));
   const double tau = candidates.tau(), total = 1 + candidates.excess(tau);
-  for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(candidates.weight(scaled(i) - tau) / total);
+  std::vector<double>& p = candidates.weights;
+  p.clear();
+  for (Index i = 0; i < n; ++i) p.push_back(std::max(scaled(i) - tau, 0.0));
+  candidates.become_weights(p);
+  for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(p[static_cast<std::size_t>(i)] / total);
 }
 
 }  // namespace
@@ -83,7 +94,7 @@ Tensor entmax(const char* name, const Tensor& given, double alpha, Index axis) {
   Array y(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&]<class T>(T) {
     parallel_for(0, rows, grain_for(16 * n), [&](Index begin, Index end) {
-      Candidates candidates{{}, 1 / (alpha - 1)};
+      Candidates candidates{{}, 1 / (alpha - 1), {}};
       for (Index row = begin; row < end; ++row)
         entmax_of_row(y.data<T>() + row * n, x.ptr<T>() + row * n, n, alpha, candidates);
     });

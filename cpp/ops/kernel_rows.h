@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
+#include "core/reproducible.h"
 #include "kernels/kernels.h"
 #include "ops/kernel_layout.h"
 
@@ -27,7 +27,7 @@ template <class T> void add_pieces(T* x, const T* y, Index batches, Index pieces
 
 // Cuts the queries of each batch entry into pieces whose gradients for the keys are kept apart.
 inline Index pieces_of(const PoolingSizes& n) {
-  return n.batches < 8 || batch_invariant() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1;
+  return n.batches < 8 || reproducible() ? std::clamp<Index>(n.queries / 16, 1, 8) : 1;
 }
 
 // Rows [begin, end) of one piece: body(row) for each.

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "ops/numbers.h"
 
 namespace qkv::ops {
 namespace {
 
 double frequency(Index pair, Index dim, double base) {
-  return std::pow(base, -static_cast<double>(2 * pair) / static_cast<double>(dim));
+  return power_of(base, -static_cast<double>(2 * pair) / static_cast<double>(dim));
 }
 
 void check(const char* operation, Index dim, double base, bool even) {
@@ -27,14 +29,14 @@ using Kind = RotaryScaling::Kind;
 // Dynamic: a larger base where a sequence is longer than those in training.
 double lengthened(const RotaryScaling& s, Index dim, double base, double length) {
   const double ratio = std::max(length / *s.original_max_position_embeddings, 1.0), d = static_cast<double>(dim);
-  return dim <= 2 ? base : base * std::pow(s.factor * ratio - (s.factor - 1), d / (d - 2));
+  return dim <= 2 ? base : base * power_of(s.factor * ratio - (s.factor - 1), d / (d - 2));
 }
 
 // Yarn: the share of w that stays as it is, 1 for features that turn often in the length of training, then falling.
 double unscaled_share(const RotaryScaling& s, Index pair, Index dim, double base) {
   const auto feature = [&](double turns) {  // that turns so often
-    return static_cast<double>(dim) * std::log(*s.original_max_position_embeddings / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(base));
+    return static_cast<double>(dim) * log_of(*s.original_max_position_embeddings / (turns * 2 * std::numbers::pi)) /
+           (2 * log_of(base));
   };
   double low = feature(s.beta_fast), high = feature(s.beta_slow);
   if (s.truncate) low = std::floor(low), high = std::ceil(high);
@@ -62,8 +64,23 @@ double scaled_frequency(const RotaryScaling& s, Index pair, Index dim, double ba
 double attention_factor(const RotaryScaling& s) {
   if (s.rope_type != Kind::yarn) return 1;
   if (s.attention_factor) return *s.attention_factor;
-  const auto scale = [&](double m) { return s.factor <= 1 ? 1.0 : 0.1 * m * std::log(s.factor) + 1; };
+  const auto scale = [&](double m) { return s.factor <= 1 ? 1.0 : 0.1 * m * log_of(s.factor) + 1; };
   return s.mscale && s.mscale_all_dim ? scale(*s.mscale) / scale(*s.mscale_all_dim) : scale(1);
+}
+
+template <class F> std::vector<double> frequencies(Index pairs, F f) {
+  std::vector<double> w;
+  for (Index j = 0; j < pairs; ++j) w.push_back(f(j));
+  return w;
+}
+
+// Cosines and sines of a position times each frequency.
+void turn(double* cosines, double* sines, double position, const std::vector<double>& w) {
+  const auto& kernel = kernels::kernels<double>().elementwise;
+  const auto n = static_cast<Index>(w.size());
+  for (std::size_t j = 0; j < w.size(); ++j) sines[j] = position * w[j];
+  kernel.unary(kernels::Unary::cosine, cosines, sines, n);
+  kernel.unary(kernels::Unary::sine, sines, sines, n);
 }
 
 }  // namespace
@@ -80,14 +97,13 @@ Array sinusoidal_positions(Index max_len, Index dim, double base) {
     fail_value("sinusoidal_positions: max_len must be at least 0 because it is a size; got max_len = ", max_len);
   Array table({max_len, dim}, DType::float64);
   double* p = table.data<double>();
-  parallel_for(0, max_len == 0 ? 0 : (dim + 1) / 2, grain_for(max_len * 20), [&](Index begin, Index end) {
-    for (Index j = begin; j < end; ++j) {
-      const double w = frequency(j, dim, base);
-      for (Index i = 0; i < max_len; ++i) {
-        const double angle = static_cast<double>(i) * w;
-        p[i * dim + 2 * j] = std::sin(angle);
-        if (2 * j + 1 < dim) p[i * dim + 2 * j + 1] = std::cos(angle);
-      }
+  const Index pairs = (dim + 1) / 2;
+  const std::vector<double> w = frequencies(pairs, [&](Index j) { return frequency(j, dim, base); });
+  parallel_for(0, max_len, grain_for(pairs * 10), [&](Index begin, Index end) {
+    std::vector<double> sines(w.size()), cosines(w.size());
+    for (Index i = begin; i < end; ++i) {
+      turn(cosines.data(), sines.data(), static_cast<double>(i), w);
+      for (Index j = 0; j < dim; ++j) p[i * dim + j] = (j % 2 == 0 ? sines : cosines)[static_cast<std::size_t>(j / 2)];
     }
   });
   return table;
@@ -97,9 +113,11 @@ Array relative_rotation(Index offset, Index dim, double base) {
   check("relative_rotation", dim, base, true);
   Array matrix = Array::zeros({dim, dim}, DType::float64);
   double* r = matrix.data<double>();
+  const std::vector<double> w = frequencies(dim / 2, [&](Index j) { return frequency(j, dim, base); });
+  std::vector<double> sines(w.size()), cosines(w.size());
+  turn(cosines.data(), sines.data(), static_cast<double>(offset), w);
   for (Index j = 0; j < dim / 2; ++j) {
-    const double angle = static_cast<double>(offset) * frequency(j, dim, base), c = std::cos(angle),
-                 s = std::sin(angle);
+    const double c = cosines[static_cast<std::size_t>(j)], s = sines[static_cast<std::size_t>(j)];
     double *upper = r + 2 * j * dim + 2 * j, *lower = upper + dim;
     upper[0] = c;
     upper[1] = s;
@@ -148,13 +166,11 @@ std::pair<Array, Array> rotary_tables(const Array& positions, Index dim, double 
   const double used =
       s.rope_type == Kind::dynamic ? lengthened(s, dim, base, *std::max_element(position, position + count) + 1) : base;
   const double size = attention_factor(s);
-  for (Index j = 0; j < half; ++j) {
-    const double w = scaled_frequency(s, j, dim, used);
-    for (Index i = 0; i < count; ++i) {
-      const double angle = position[i] * w;
-      cosines.data<double>()[i * half + j] = size * std::cos(angle);
-      sines.data<double>()[i * half + j] = size * std::sin(angle);
-    }
+  const std::vector<double> w = frequencies(half, [&](Index j) { return scaled_frequency(s, j, dim, used); });
+  for (Index i = 0; i < count; ++i) {
+    double *c = cosines.data<double>() + i * half, *sine = sines.data<double>() + i * half;
+    turn(c, sine, position[i], w);
+    for (Index j = 0; j < half; ++j) c[j] *= size, sine[j] *= size;
   }
   return {cosines, sines};
 }
@@ -166,8 +182,8 @@ Array alibi_slopes(Index num_heads) {
   Array slopes({num_heads}, DType::float64);
   for (Index h = 0; h < num_heads; ++h)
     slopes.data<double>()[h] =
-        h < power ? std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(power))
-                  : std::exp2(-4.0 * static_cast<double>(2 * (h - power) + 1) / static_cast<double>(power));
+        h < power ? power_of(2, -8.0 * static_cast<double>(h + 1) / static_cast<double>(power))
+                  : power_of(2, -4.0 * static_cast<double>(2 * (h - power) + 1) / static_cast<double>(power));
   return slopes;
 }
 

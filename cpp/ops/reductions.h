@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
+#include "core/reproducible.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
@@ -101,7 +101,7 @@ inline std::size_t pieces_of(const Array& x) { return static_cast<std::size_t>((
 
 // Whether items of the first axis, which is kept, must be reduced as they would be if there were more of them.
 inline bool keeps_items_alike(const ReducedAxes& p) {
-  return batch_invariant() && !p.reduced.empty() && !p.reduced.front();
+  return reproducible() && !p.reduced.empty() && !p.reduced.front();
 }
 
 inline Index pieces_of_row(const ReducedAxes& p) { return std::max<Index>(1, (p.length + kPiece - 1) / kPiece); }

@@ -271,14 +271,14 @@ def test_gradients_of_long_windows(window, causal, offsets, invariant):
     distance = place[:, None, :, None] - np.arange(L)
     mask = (distance <= window[0]) & (distance >= (0 if causal else -window[1]))
     found = []
-    qkv.set_batch_invariant(invariant)
+    qkv.set_reproducible(invariant)
     try:
         for options in ({"window": window, "is_causal": causal, "q_offset": offsets}, {"attn_mask": mask}):
             leaves = [qkv.tensor(x, requires_grad=True) for x in arrays]
             attention(*leaves, enable_gqa=True, **options).backward(dout)
             found.append([x.grad for x in leaves])
     finally:
-        qkv.set_batch_invariant(False)
+        qkv.set_reproducible(False)
     for gradient, expected in zip(*found, strict=True):
         qkv.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
 

@@ -225,15 +225,15 @@ def test_pictures_and_pieces(normalizer):
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 def test_one_query_alone_and_among_others(normalizer):
-    before = qkv.get_batch_invariant()
-    qkv.set_batch_invariant(True)
+    before = qkv.get_reproducible()
+    qkv.set_reproducible(True)
     try:
         many = attention(Q, K, V, normalizer=normalizer)
         for i in (0, 18, LQ - 1):
             one = attention(Q[:, :, i : i + 1], K, V, normalizer=normalizer)
             assert one.tobytes() == many[:, :, i : i + 1].tobytes()
     finally:
-        qkv.set_batch_invariant(before)
+        qkv.set_reproducible(before)
 
 
 PROGRAM = """

@@ -3,9 +3,8 @@
 //     dV = P^T dO,   dS = P * (dO V^T - delta),   dQ = scale dS K,   dK = scale dS^T Q.
 // With other normalisers dS = P' * (dO V^T - delta), where P' are the derivatives of the weights and delta is 0, or
 // with a threshold dO . (P' V) / (sum of P').
-#include <math.h>
-
 #include "kernels/attention/score_gradient.h"
+#include "kernels/simd/math.h"
 #include "kernels/simd/sums.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -307,7 +306,7 @@ void row_delta(T* delta, const AttentionSaved<T>& saved, const AttentionProblem<
             const Vec<T> w = load(scratch.tiles.scores + i), derivative = Rule<normalizer>::template derivative<T>(w);
             T* sum = extra + i % rows.width;
             T* total = derivatives + i % rows.width;
-            store(sum, select(w == Vec<T>{}, load(sum), load(sum) + derivative * load(scratch.dscores + i)));
+            store(sum, select(w == Vec<T>{}, load(sum), fused(derivative, load(scratch.dscores + i), load(sum))));
             store(total, load(total) + derivative);
           }
         });
@@ -333,8 +332,8 @@ void sink_gradient(T* dsinks, const T* delta, const AttentionSaved<T>& saved, co
     for (Index i = 0; i < p.queries; ++i) {
       const Index row = p.row(batch, head, i);
       if (!(delta[row] - delta[row] == 0) && !has_gradient(saved, p, batch, head, i)) continue;
-      const T weight = static_cast<T>(exp(p.sinks[head] - saved.statistics[2 * row])) * saved.statistics[2 * row + 1];
-      sum -= weight * delta[row];
+      const T weight = exp_of_number(p.sinks[head] - saved.statistics[2 * row]) * saved.statistics[2 * row + 1];
+      sum = fused(-weight, delta[row], sum);
     }
   dsinks[head] += sum;
 }

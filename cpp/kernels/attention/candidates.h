@@ -84,8 +84,8 @@ template <class T> struct Candidates {
     const auto squares = [&] {
       Vec<T> total = zero;
       for (Index j = 0; j < count; ++j) {
-        const Vec<T> x = distance(j);
-        total += select(x > before, (x - mean) * (x - mean), zero);
+        const Vec<T> x = distance(j), apart = x - mean;
+        total = select(x > before, fused(apart, apart, total), total);
       }
       return total;
     };
@@ -146,7 +146,7 @@ template <class T> struct Candidates {
       tau = select(higher, next, tau);
     }
     store(offset, tau);
-    store(bound_, base + tau - absolute(base) * splat<T>(epsilon));  // rounded down
+    store(bound_, fused(absolute(base), splat<T>(-epsilon), base + tau));  // rounded down
   }
 
   // Leaves out the keys that have no weight by the thresholds so far.

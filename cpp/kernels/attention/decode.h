@@ -23,7 +23,7 @@ template <class T, bool whole> inline Vec<T> dots(const T* x, const T* keys, Ind
     const auto add = [&](Index i, int p, auto at) __attribute__((always_inline)) {
       const Vec<T> part = at(x + i);
 #pragma GCC unroll 16
-      for (Index j = 0; j < together; ++j) sum[j][p] += at(key(first + j) + i) * part;
+      for (Index j = 0; j < together; ++j) sum[j][p] = fused(at(key(first + j) + i), part, sum[j][p]);
     };
     Index i = 0;
     for (; i + line <= n; i += line)
@@ -45,10 +45,10 @@ void pool(T* y, T factor, const T* weights, Index step, const T* values, Index s
     const T weight = weights[j * step];
     if (weight == 0) continue;
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) sum[v] += load(values + j * stride + v * kLanes<T>) * splat<T>(weight);
+    for (int v = 0; v < V; ++v) sum[v] = fused(load(values + j * stride + v * kLanes<T>), splat<T>(weight), sum[v]);
   }
 #pragma GCC unroll 8
-  for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, load(y + v * kLanes<T>) * splat<T>(factor) + sum[v]);
+  for (int v = 0; v < V; ++v) store(y + v * kLanes<T>, fused(load(y + v * kLanes<T>), splat<T>(factor), sum[v]));
 }
 
 // scores (n, width) of few rows, 0 after them; queries as load_queries leaves them.
@@ -85,8 +85,8 @@ void decode_values(T* out, const T* factor, const T* weights, Index width, const
     if (i == size) continue;
     Vec<T> sum = {};
     for (Index j = 0; j < keys; ++j)
-      if (p[j * width] != 0) sum += load_part(values + j * stride + i, size - i) * splat<T>(p[j * width]);
-    store(y + i, load(y + i) * splat<T>(factor[row]) + sum);
+      if (p[j * width] != 0) sum = fused(load_part(values + j * stride + i, size - i), splat<T>(p[j * width]), sum);
+    store(y + i, fused(load(y + i), splat<T>(factor[row]), sum));
   }
 }
 

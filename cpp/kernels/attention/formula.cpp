@@ -121,7 +121,7 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::subtract) two([](N a, N b) { return a - b; });
   if constexpr (OP == Op::multiply) two([](N a, N b) { return a * b; });
   if constexpr (OP == Op::divide) two([](N a, N b) { return a / b; });
-  if constexpr (OP == Op::multiply_add) three([](N a, N b, N c) { return a * b + c; });
+  if constexpr (OP == Op::multiply_add) three([](N a, N b, N c) { return fused(a, b, c); });
   if constexpr (OP == Op::negative) one([](N a) { return -a; });
   if constexpr (OP == Op::absolute) one([](N a) { return absolute(a); });
   if constexpr (OP == Op::minimum) two([](N a, N b) { return select(a != a, a, minimum(a, b)); });
@@ -136,7 +136,7 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::one_minus_square)
     three([](N a, N b, N c) {
       const N x = a * b;
-      return c - c * x * x;
+      return fused(-(c * x), x, c);
     });
   if constexpr (OP == Op::sqrt) one([](N a) { return sqrt_of(a); });
   if constexpr (OP == Op::sin) one([](N a) { return sin_of<T>(a); });

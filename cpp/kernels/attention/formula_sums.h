@@ -19,7 +19,7 @@ template <class T> inline Index table_size(const FormulaLeaf<T>& leaf) {
 // Sums of gradients, those of several lines or lanes in the tile's order first.
 template <class T> void add_to_lanes(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   for (Index v = 0; v < r.part->vectors; ++v) {
-    Vec<T> sum = load(s.sums + v * kLanes<T>);  // goes on where the last strip, of as many lines as fit, ended
+    Vec<T> sum = load(s.sums + v * kLanes<T>);  // continues where the last strip, of as many lines as fit, ended
     for (Index l = 0; l < r.lines; ++l) sum += load(s.a.p + v * s.a.vector + l * s.a.line);
     store(s.sums + v * kLanes<T>, sum);
   }
@@ -54,7 +54,7 @@ template <class T> void add_to_keys(const BoundInstruction<T>& s, const FormulaR
   }
 }
 
-// An array for each line modulo the numbers of 64 bytes, in which a diagonal comes once, whatever the level: then a
+// An array for each line modulo the numbers of 64 bytes, in which a diagonal comes once, at every level: then a
 // line's vectors meet those that were stored whole, not parts of two.
 template <class T> void add_to_diagonals(const BoundInstruction<T>& s, const FormulaRun<T>& r) {
   const RowBlock<T>& block = *r.block;

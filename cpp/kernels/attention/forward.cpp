@@ -5,6 +5,7 @@
 #include "kernels/attention/forward_scratch.h"
 #include "kernels/attention/normalizer.h"
 #include "kernels/simd/family.h"
+#include "kernels/simd/math.h"
 #include "kernels/simd/stream.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -234,7 +235,7 @@ template <class T> void write_out(T* const* to, const Panel<T>& panel) {
 template <class T> T lse_of(T largest, T sum) {
   if (sum == 0) return static_cast<T>(-INFINITY);
   if (largest == static_cast<T>(INFINITY)) return largest;  // where the sum of exp(score - largest) is NaN
-  return largest + static_cast<T>(log(sum));
+  return largest + log_of_number(sum);
 }
 
 // A key that one row may see and another may not can hold infinity or NaN: 0 * NaN has made the other row NaN, and so

@@ -40,7 +40,7 @@ template <> struct Rule<Normalizer::softmax> {
 // 1 / (1 + exp(-d))
 template <> struct Rule<Normalizer::sigmoid> {
   template <class T, int N> static void become_weights(Vec<T> (&d)[N]) { sigmoids_of<T, N>(d); }
-  template <class T> static Vec<T> derivative(Vec<T> w) { return w - w * w; }
+  template <class T> static Vec<T> derivative(Vec<T> w) { return fused(-w, w, w); }
 };
 
 // max(d, 0)

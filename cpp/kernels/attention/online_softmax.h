@@ -38,7 +38,7 @@ template <class T> struct OnlineSoftmax {
     const Vec<T> shrunk = weight_of<T>(before - base);
     store(factor + lane, shrunk);
     store(largest + lane, now);
-    store(sum + lane, load(sum + lane) * shrunk + ((total[0] + total[1]) + (total[2] + total[3])));
+    store(sum + lane, fused(load(sum + lane), shrunk, (total[0] + total[1]) + (total[2] + total[3])));
   }
 
   // For weights that are final as they are: nothing is divided.

@@ -87,7 +87,7 @@ template <class T> struct ProblemOptions : KeyRules {
   Normalizer normalizer = Normalizer::softmax;  // others have neither sinks nor lse
   const Formula<T>* formula = nullptr;          // of the scores and of allowed pairs; or null
   // Each row of the result is computed as it would be alone: no kernel is chosen by how many rows or batches there are.
-  bool batch_invariant = false;
+  bool reproducible = false;
   [[gnu::always_inline]] bool operator==(const ProblemOptions&) const = default;
 };
 

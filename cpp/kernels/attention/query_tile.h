@@ -22,7 +22,7 @@ constexpr Index kBlockKeys = 128;
 // that are computed with it. Equal steps, since a last step of 8 keys takes as long as one of 40, and whole cache lines
 // of a mask or of weights.
 template <class T> inline Index key_step(const AttentionProblem<T>& p) {
-  if (p.batch_invariant) return kBlockKeys;
+  if (p.reproducible) return kBlockKeys;
   const Index most = kBlockKeys, steps = (p.keys + most - 1) / most;
   static_assert(kFormulaBlock % kBlockKeys == 0);
   if (p.formula != nullptr && p.formula->mask.count > 0) return most;  // so that a step lies in one block of its mask
@@ -48,7 +48,7 @@ template <class T> struct RowBlock {
   static constexpr Index kDecodeRows = 4;
   // By the rows of the problem, of which a panel holds more or fewer from one instruction set to the next.
   bool is_decode() const {
-    return problem->heads / problem->kv_heads * problem->queries <= kDecodeRows && !problem->batch_invariant;
+    return problem->heads / problem->kv_heads * problem->queries <= kDecodeRows && !problem->reproducible;
   }
 
   const T* key(Index j) const { return problem->key.at(batch, kv_head, j); }

@@ -187,7 +187,7 @@ void score_gradient(GradientScratch<T>& scratch, KeyStep& step, const GradientBl
   T* factors = scratch.factors;
   block_weights(scratch, step, block, key, n);
   // Not where sums over keys must begin at the same place for all rows.
-  if (facts_of(p.normalizer).zeros && !p.fill && !p.batch_invariant) narrow_by_weights(step, weights, width);
+  if (facts_of(p.normalizer).zeros && !p.fill && !p.reproducible) narrow_by_weights(step, weights, width);
   zero_outside(dscores, step, rows);
   for (Index i = 0; i < step.count; ++i)
     multiply_part(StoreMode::overwrite, dscores, rows.value(key), p.value.position, scratch.dout, width, p.value_size,

@@ -25,12 +25,12 @@ void scores_of(T* scores, const T* queries, const HeadsView<const T>& keys, Inde
     const Vec<T> one = load(queries + f * w), other = load(queries + (f + 1) * w);
 #pragma GCC unroll 4
     for (int j = 0; j < K; ++j) {
-      even[j] += one * splat<T>(key[j][f]);
-      odd[j] += other * splat<T>(key[j][f + 1]);
+      even[j] = fused(one, splat<T>(key[j][f]), even[j]);
+      odd[j] = fused(other, splat<T>(key[j][f + 1]), odd[j]);
     }
   }
   if (f < size)
-    for (int j = 0; j < K; ++j) even[j] += load(queries + f * w) * splat<T>(key[j][f]);
+    for (int j = 0; j < K; ++j) even[j] = fused(load(queries + f * w), splat<T>(key[j][f]), even[j]);
   for (int j = 0; j < K; ++j) store(scores + (first + j) * w, even[j] + odd[j]);
 }
 
@@ -45,7 +45,7 @@ void rows_of(T* const* out, const T* weights, const T* const* values, Index keys
       if (skips && weights[j * w] == 0) continue;
       const Vec<T> value = n >= w ? load(values[j] + i) : load_part(values[j] + i, n);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) sum[r] += splat<T>(weights[j * w + r]) * value;
+      for (int r = 0; r < R; ++r) sum[r] = fused(splat<T>(weights[j * w + r]), value, sum[r]);
     }
     for (int r = 0; r < R; ++r) {
       if (n >= w) store(out[r] + i, sum[r]);

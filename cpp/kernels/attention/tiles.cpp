@@ -42,9 +42,9 @@ void multiply_skipping(const TileProduct<T>& p, Index rows, Index vectors, Prefe
       Vec<T> sum = p.mode == StoreMode::resume ? load(to) : Vec<T>{};
       for (Index k = 0; k < p.depth; ++k) {
         const Vec<T> right = load(p.b + k * p.ldb + v * kLanes<T>);
-        sum = select(right == Vec<T>{}, sum, sum + splat<T>(p.a[k * p.stride + r]) * right);
+        sum = select(right == Vec<T>{}, sum, fused(splat<T>(p.a[k * p.stride + r]), right, sum));
       }
-      if (p.mode == StoreMode::rescale) sum = load(to) * load(p.factor + v * kLanes<T>) + sum;
+      if (p.mode == StoreMode::rescale) sum = fused(load(to), load(p.factor + v * kLanes<T>), sum);
       if (p.mode == StoreMode::accumulate) sum = load(to) + sum;
       store(to, sum);
     }
@@ -57,7 +57,8 @@ template <class T> void add_product(const TileProduct<T>& p, Index rows, Index c
       for (Index group = 0; group < p.groups; ++group)
         for (Index k = 0; k < p.depth; ++k)
           if (const T left = p.a[group * p.a_jump + r * p.stride + k]; left != 0)
-            for (Index i = 0; i < columns; ++i) p.c[r * p.ldc + i] += left * p.b[group * p.b_jump + k * p.ldb + i];
+            for (Index i = 0; i < columns; ++i)
+              p.c[r * p.ldc + i] = fused(left, p.b[group * p.b_jump + k * p.ldb + i], p.c[r * p.ldc + i]);
     return;
   }
   const Index vectors = columns / kLanes<T>, stripes = (vectors + kMaxVectors - 1) / kMaxVectors;

@@ -72,8 +72,8 @@ void columns(T* y, const T* x, Index step_x, const T* b, Index ldb, bool adds, I
       }
       for (; i < last; ++i) {
         const Vec<T> factor = splat(x[i * step_x]);
-        each_vector<T>(width,
-                       [&](Index j, auto at) { at.put(sum + j, at(sum + j) + factor * at(b + i * ldb + first + j)); });
+        each_vector<T>(
+            width, [&](Index j, auto at) { at.put(sum + j, fused(factor, at(b + i * ldb + first + j), at(sum + j))); });
       }
       if (sum == part) each_vector<T>(width, [&](Index j, auto at) { at.put(to + j, at(to + j) + at(part + j)); });
     }

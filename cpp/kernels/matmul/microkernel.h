@@ -2,7 +2,7 @@
 // vectors of b and broadcasts R numbers of a.
 #pragma once
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -64,16 +64,22 @@ template <class T> inline __attribute__((always_inline)) void multiply_add(Vec<T
   if constexpr (sizeof(T) == sizeof(float)) asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   else asm("vfmadd231pd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 #else
-  sum += a * b;
+  sum = fused(a, b, sum);
 #endif
 }
 
+// Vector v of a line of b.
+template <class T> struct WholeVectors {
+  Vec<T> operator()(const T* line, int v) const { return load(line + v * kLanes<T>); }
+};
+
 // One step: the rows of a at row_of(r), those of b at b; the vectors from First on.
-template <class T, int R, int V, int First, class RowOf>
-inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], const T* b, RowOf&& row_of) {
+template <class T, int R, int V, int First, class RowOf, class VectorOf>
+inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], const T* b, RowOf&& row_of,
+                                                         const VectorOf& vector_of) {
   Vec<T> right[V];
 #pragma GCC unroll 8
-  for (int v = First; v < V; ++v) right[v] = load(b + v * kLanes<T>);
+  for (int v = First; v < V; ++v) right[v] = vector_of(b, v);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const Vec<T> left = splat<T>(*row_of(r));
@@ -84,9 +90,10 @@ inline __attribute__((always_inline)) void multiply_step(Vec<T> (&sum)[R][V], co
 
 // sum += a @ b over `depth` steps. An address reaches three rows (0, 1 and 2 strides from a pointer), so one pointer
 // serves three rows of a, or two lines of columns.
-template <class T, int R, int V, Reads A, int First = 0, class Interleaved>
+template <class T, int R, int V, Reads A, int First = 0, class Interleaved, class VectorOf = WholeVectors<T>>
 inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], const T* a, Index stride, const T* b,
-                                                          Index ldb, Index depth, Interleaved& interleaved) {
+                                                          Index ldb, Index depth, Interleaved& interleaved,
+                                                          const VectorOf& vector_of = {}) {
   Index k = depth >> 2;
   if constexpr (A == Reads::rows) {
     constexpr int P = (R + 2) / 3;
@@ -99,7 +106,8 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
     for (; k > 0; --k) {
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
-        multiply_step<T, R, V, First>(sum, b + u * ldb, [&](int r) { return at[r / 3] + r % 3 * stride + u; });
+        multiply_step<T, R, V, First>(
+            sum, b + u * ldb, [&](int r) { return at[r / 3] + r % 3 * stride + u; }, vector_of);
         if (u % 2 == 1) interleaved();
       }
       b += 4 * ldb;
@@ -110,7 +118,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
       }
     }
     for (k = depth & 3; k > 0; --k, b += ldb) {
-      multiply_step<T, R, V, First>(sum, b, [&](int r) { return at[r / 3] + r % 3 * stride; });
+      multiply_step<T, R, V, First>(sum, b, [&](int r) { return at[r / 3] + r % 3 * stride; }, vector_of);
 #pragma GCC unroll 4
       for (int i = 0; i < P; ++i) ++at[i];
     }
@@ -121,7 +129,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
 #pragma GCC unroll 4
       for (int u = 0; u < 4; ++u) {
         const T* line = u < 2 ? a + u * stride : half + (u - 2) * stride;
-        multiply_step<T, R, V, First>(sum, b + u * ldb, [&](int r) { return line + r; });
+        multiply_step<T, R, V, First>(sum, b + u * ldb, [&](int r) { return line + r; }, vector_of);
         if (u % 2 == 1) interleaved();
       }
       a += 4 * stride;
@@ -130,7 +138,7 @@ inline __attribute__((always_inline)) void multiply_group(Vec<T> (&sum)[R][V], c
       b += 4 * ldb;
     }
     for (k = depth & 3; k > 0; --k, a += stride, b += ldb)
-      multiply_step<T, R, V, First>(sum, b, [&](int r) { return a + r; });
+      multiply_step<T, R, V, First>(sum, b, [&](int r) { return a + r; }, vector_of);
   }
 }
 
@@ -172,7 +180,7 @@ void multiply_tile(const TileProduct<T>& p, Interleaved& interleaved) {
     } else {
       const Vec<T> keep = p.mode == StoreMode::rescale ? load(p.factor + v * kLanes<T>) : splat<T>(1);
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) store(to + r * p.ldc, load(to + r * p.ldc) * keep + sum[r][v]);
+      for (int r = 0; r < R; ++r) store(to + r * p.ldc, fused(load(to + r * p.ldc), keep, sum[r][v]));
     }
   }
 }

@@ -72,7 +72,7 @@ inline V low_half(Words w) { return from_bits(w << 16); }
 inline V high_half(Words w) { return from_bits(w & static_cast<int32_t>(0xffff0000)); }
 inline V right_of(Words w, int half) { return half == 0 ? low_half(w) : high_half(w); }
 inline V left_of(const float* row, Index pair, int half) { return splat<float>(row[2 * pair + half]); }
-inline V add_products(V sum, V left, V right) { return sum + left * right; }
+inline V add_products(V sum, V left, V right) { return fused(left, right, sum); }
 #endif
 
 // y (R, kWidth) = x (R, 2 * pairs) @ panel + bias, added to what is in y if `add`; rows of x are `stride` elements

@@ -32,7 +32,7 @@ inline void store_tile(T* y, Index ldy, Vec<T> (&sum)[R][V], Index columns, bool
     const Vec<T> shift = bias == nullptr ? splat<T>(T(-0.0))
                          : whole         ? load(bias + v * L)
                                          : load_some(bias + v * L, left);
-#pragma GCC unroll 6
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       T* to = y + r * ldy + v * L;
       if (added) sum[r][v] += whole ? load(to) : load_some(to, left);

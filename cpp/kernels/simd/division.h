@@ -34,7 +34,7 @@ inline Vec<float> usual_remainder(Vec<float> a, Vec<float> b) {
   return narrowed(rest(p.first, q.first), rest(p.second, q.second));
 }
 inline Vec<double> usual_remainder(Vec<double> a, Vec<double> b) {
-  const Vec<double> zero = {}, rest = -power::multiply_subtract(towards_zero<double>(a / b), b, a);
+  const Vec<double> zero = {}, rest = fused(-towards_zero<double>(a / b), b, a);
   return select(((rest < zero) ^ (a < zero)) & (rest != zero), rest + copy_sign(b, a), rest);
 }
 template <class T> constexpr T kLimit = sizeof(T) == sizeof(float) ? T(0x1p27) : T(0x1p52);
@@ -43,7 +43,7 @@ template <class T> constexpr T kLimit = sizeof(T) == sizeof(float) ? T(0x1p27) :
 
 template <class T> inline Vec<T> remainder_of(Vec<T> a, Vec<T> b) {
   const auto of_lane = [](T p, T q) { return division::of_number(p, q); };
-  if constexpr (sizeof(T) == sizeof(double) && !power::kFused) return by_lanes<T>(of_lane, ~Mask<T>{}, a, a, b);
+  if constexpr (sizeof(T) == sizeof(double) && !kFused) return by_lanes<T>(of_lane, ~Mask<T>{}, a, a, b);
   const Mask<T> is_remainder = absolute(a) < absolute(b);
   // By 0 it is NaN.
   const Mask<T> usual = is_remainder | (b == Vec<T>{}) | (absolute(a / b) < splat<T>(division::kLimit<T>));

@@ -1,7 +1,7 @@
 // Numbers of either type that are computed in double.
 #pragma once
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -24,6 +24,25 @@ template <class T> inline void put(T* p, Vec<double> wide_values, Index count) {
   if (count == kWide) __builtin_memcpy(p, &v, sizeof v);
   else
     for (Index i = 0; i < count; ++i) p[i] = v[i];
+}
+
+// The sum of f(j, count) over n numbers, kWide at a time; f gives zeros in lanes that do not count.
+template <class F> inline double sum_wide(Index n, F f) {
+  constexpr Index line = kLineNumbers<double>;
+  Vec<double> even[kParts] = {}, odd[kParts] = {};
+  Index j = 0;
+  for (; j + 2 * line <= n; j += 2 * line)
+    for (int p = 0; p < kParts; ++p) {
+      even[p] += f(j + p * kWide, kWide);
+      odd[p] += f(j + line + p * kWide, kWide);
+    }
+  if (j + line <= n) {
+    for (int p = 0; p < kParts; ++p) even[p] += f(j + p * kWide, kWide);
+    j += line;
+  }
+  for (int p = 0; p < kParts && j < n; ++p, j += kWide) odd[p] += f(j, n - j < kWide ? n - j : kWide);
+  for (int p = 0; p < kParts; ++p) even[p] += odd[p];
+  return horizontal_sum<double>(folded<double>(even));
 }
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -14,7 +14,7 @@ inline Vec<float> fast_tanh_of(Vec<float> x) {
   const Vec<float> t = minimum(most, maximum(-most, x * splat(2.88539008f)));
   const Vec<float> shifted = t + splat(round), f = t - (shifted - splat(round));
   const Vec<float> whole = from_bits(bits(shifted) << 23);
-  const Vec<float> e = whole * f * math::polynomial<float>(f, power) + (whole - one);
+  const Vec<float> e = fused(whole * f, math::polynomial<float>(f, power), whole - one);
   return e / (e + splat(2.0f));
 }
 inline Vec<double> fast_tanh_of(Vec<double> x) { return tanh_of<double>(x); }

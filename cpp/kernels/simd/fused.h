@@ -1,4 +1,5 @@
-// Products and sums of which the source says how they are rounded.
+// Products and sums of which the source says how they are rounded: the compiler joins none by itself, since of
+// a * b + c * d it may fuse either product and chooses by what is around it.
 #pragma once
 
 #if defined(__ARM_FEATURE_FMA)
@@ -9,8 +10,8 @@
 
 namespace qkv::kernels::QKV_ISA {
 
-// a * b + c, rounded once where the CPU can. Of a * b + c * d the compiler may fuse either product and chooses by what
-// stands around it, so there this says which: the same bits come out at every level.
+// a * b + c, rounded once where the CPU can: the same bits at every level that has the instruction. A sign before an
+// argument costs nothing.
 #if defined(__AVX512F__)
 inline Vec<float> fused(Vec<float> a, Vec<float> b, Vec<float> c) {
   return (Vec<float>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -35,6 +36,17 @@ inline Vec<double> fused(Vec<double> a, Vec<double> b, Vec<double> c) {
 #else
 inline Vec<float> fused(Vec<float> a, Vec<float> b, Vec<float> c) { return a * b + c; }
 inline Vec<double> fused(Vec<double> a, Vec<double> b, Vec<double> c) { return a * b + c; }
+#endif
+
+// The same of one number, for loops that the compiler makes vectors of.
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+constexpr bool kFused = true;
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+constexpr bool kFused = false;
+inline float fused(float a, float b, float c) { return a * b + c; }
+inline double fused(double a, double b, double c) { return a * b + c; }
 #endif
 
 }  // namespace qkv::kernels::QKV_ISA

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/fused.h"
 #include "kernels/simd/tables.h"
 
 namespace qkv::kernels::QKV_ISA {
@@ -30,7 +30,7 @@ namespace math {
 template <class T, int N> inline Vec<T> polynomial(Vec<T> x, const T (&c)[N]) {
   Vec<T> sum = splat<T>(c[N - 1]);
 #pragma GCC unroll 16
-  for (int i = N - 2; i >= 0; --i) sum = sum * x + splat<T>(c[i]);
+  for (int i = N - 2; i >= 0; --i) sum = fused(sum, x, splat<T>(c[i]));
   return sum;
 }
 
@@ -40,10 +40,10 @@ template <class T, int N> inline Vec<T> split_polynomial(Vec<T> x, const T (&c)[
   Vec<T> even = splat<T>(c[N - 2]), odd = splat<T>(c[N - 1]);
 #pragma GCC unroll 16
   for (int i = N - 4; i >= 0; i -= 2) {
-    even = even * square + splat<T>(c[i]);
-    odd = odd * square + splat<T>(c[i + 1]);
+    even = fused(even, square, splat<T>(c[i]));
+    odd = fused(odd, square, splat<T>(c[i + 1]));
   }
-  return odd * x + even;
+  return fused(odd, x, even);
 }
 
 template <class T> struct Constants;
@@ -143,12 +143,12 @@ template <class T, Sign sign> inline Vec<T> scale_by_power(Vec<T> x, Vec<T> n) {
 // exp(x) / 2, up to kExpMax + 1.
 template <class T, Sign sign = Sign::any, bool sharp = false, bool halved = false> inline Vec<T> exp_inside(Vec<T> x) {
   using C = Constants<T>;
-  const Vec<T> n = (x * splat<T>(C::kLog2e) + splat<T>(C::kRound)) - splat<T>(C::kRound);
-  const Vec<T> r = (x - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
-  const Vec<T> one = splat<T>(1), rest = r * r * polynomial<T>(r, C::kExp), power = halved ? n - one : n;
-  if constexpr (!sharp) return scale_by_power<T, sign>(one + (r + rest), power);
+  const Vec<T> n = fused(x, splat<T>(C::kLog2e), splat<T>(C::kRound)) - splat<T>(C::kRound);
+  const Vec<T> r = fused(n, splat<T>(-C::kLn2Low), fused(n, splat<T>(-C::kLn2High), x));
+  const Vec<T> one = splat<T>(1), square = r * r, rest = polynomial<T>(r, C::kExp), power = halved ? n - one : n;
+  if constexpr (!sharp) return scale_by_power<T, sign>(one + fused(square, rest, r), power);
   const Vec<T> high = one + r, low = (one - high) + r;  // high + low = 1 + r exactly
-  return scale_by_power<T, sign>(high + (rest + low), power);
+  return scale_by_power<T, sign>(high + fused(square, rest, low), power);
 }
 
 // exp(|x|) / 2, which overflows no earlier than sinh and cosh.
@@ -189,12 +189,16 @@ template <class T> inline Vec<T> log_of(Vec<T> x) {
   const Vec<T> z = s * s;
   const Vec<T> half_square = splat<T>(static_cast<T>(0.5)) * f * f;
   // log(1 + f) = f - (f^2/2 - s (f^2/2 + z * polynomial)): the small terms are summed first.
-  const Vec<T> rest = s * (half_square + z * math::polynomial<T>(z, C::kLog)) + e * splat<T>(C::kLn2Low);
-  Vec<T> y = e * splat<T>(C::kLn2High) + (f - (half_square - rest));
+  const Vec<T> rest = fused(s, fused(z, math::polynomial<T>(z, C::kLog), half_square), e * splat<T>(C::kLn2Low));
+  Vec<T> y = fused(e, splat<T>(C::kLn2High), f - (half_square - rest));
   y = select(x == infinity, infinity, y);
   y = select(x == zero, -infinity, y);
   return select((x < zero) | (x != x), splat<T>(static_cast<T>(NAN)), y);
 }
+
+// Of one number, where <math.h> would give bits of its own on each system.
+template <class T> T exp_of_number(T x) { return exp_of<T>(splat<T>(x))[0]; }
+template <class T> T log_of_number(T x) { return log_of<T>(splat<T>(x))[0]; }
 
 // log(1 + x) without loss of digits near 0: what rounding took away from 1 + x is made good to first order.
 template <class T> inline Vec<T> log1p_of(Vec<T> x) {
@@ -207,11 +211,11 @@ template <class T> inline Vec<T> log1p_of(Vec<T> x) {
 template <class T> inline Vec<T> expm1_of(Vec<T> x) {
   using C = math::Constants<T>;
   const Vec<T> inside = minimum(splat<T>(C::kExpMax), maximum(splat<T>(-40), x));  // it is -1 below
-  const Vec<T> shifted = inside * splat<T>(C::kLog2e) + splat<T>(C::kRound), n = shifted - splat<T>(C::kRound);
-  const Vec<T> r = (inside - n * splat<T>(C::kLn2High)) - n * splat<T>(C::kLn2Low);
-  const Vec<T> less_one = r + r * r * math::polynomial<T>(r, C::kExp);
+  const Vec<T> n = fused(inside, splat<T>(C::kLog2e), splat<T>(C::kRound)) - splat<T>(C::kRound);
+  const Vec<T> r = fused(n, splat<T>(-C::kLn2Low), fused(n, splat<T>(-C::kLn2High), inside));
+  const Vec<T> less_one = fused(r * r, math::polynomial<T>(r, C::kExp), r);
   const Vec<T> half = from_bits(bits(n + splat<T>(C::kRound + C::kBias - 1)) << C::kMantissaBits);
-  const Vec<T> y = half * less_one + (half - splat<T>(T(0.5)));
+  const Vec<T> y = fused(half, less_one, half - splat<T>(T(0.5)));
   return copy_sign(y + y, x);
 }
 
@@ -223,7 +227,7 @@ template <class T> inline Vec<T> cosh_of(Vec<T> x) {
 
 template <class T> inline Vec<T> sinh_of(Vec<T> x) {
   const Vec<T> half = math::half_exp_of_size<T>(x), z = x * x;
-  const Vec<T> near_zero = x + x * z * math::polynomial<T>(z, math::Constants<T>::kSinh);
+  const Vec<T> near_zero = fused(x * z, math::polynomial<T>(z, math::Constants<T>::kSinh), x);
   return select(absolute(x) < splat<T>(1), near_zero, copy_sign(half - splat<T>(T(0.25)) / half, x));
 }
 
@@ -234,7 +238,7 @@ template <class T> inline Vec<T> tanh_of(Vec<T> x) {
 #endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x), z = x * x;
-  const Vec<T> near_zero = x + x * z * math::polynomial<T>(z, C::kTanh);
+  const Vec<T> near_zero = fused(x * z, math::polynomial<T>(z, C::kTanh), x);
   const Vec<T> capped = minimum(splat<T>(C::kTanhOne), size);
   const Vec<T> large =
       splat<T>(1) - splat<T>(2) / (math::exp_inside<T, math::Sign::positive>(capped + capped) + splat<T>(1));
@@ -247,7 +251,7 @@ template <class T> inline Vec<T> sigmoid_of(Vec<T> x) {
   const Vec<T> e =
       math::exp_inside<T, math::Sign::negative, true>(maximum(splat<T>(math::Constants<T>::kExpMin), -absolute(x)));
   const Vec<T> ratio = select(x < Vec<T>{}, e, splat<T>(1)) / (splat<T>(1) + e);
-  return select(x < splat<T>(static_cast<T>(-1.4)), e - e * ratio, ratio);
+  return select(x < splat<T>(static_cast<T>(-1.4)), fused(-e, ratio, e), ratio);
 }
 
 // erf: a polynomial for small |x|, else 1 - erfc(|x|) with the sign of x.
@@ -257,10 +261,10 @@ template <class T> inline Vec<T> erf_of(Vec<T> x) {
 #endif
   using C = math::Constants<T>;
   const Vec<T> size = absolute(x), capped = minimum(splat<T>(C::kErfOne), size);
-  const Vec<T> near_zero = x + x * math::polynomial<T>(x * x, C::kErf);
+  const Vec<T> near_zero = fused(x, math::polynomial<T>(x * x, C::kErf), x);
   Vec<T> rest;
   if constexpr (sizeof(T) == sizeof(float)) {
-    rest = math::split_polynomial<T>(capped * splat<T>(C::kErfcScale) + splat<T>(C::kErfcShift), C::kErfc);
+    rest = math::split_polynomial<T>(fused(capped, splat<T>(C::kErfcScale), splat<T>(C::kErfcShift)), C::kErfc);
   } else {
     const Vec<T> t = splat<T>(2) / (splat<T>(2) + capped);
     rest = math::exp_inside<T, math::Sign::negative>(-capped * capped) * math::polynomial<T>(t, C::kErfc);

@@ -3,9 +3,9 @@
 //     for (; i + kLanes<T> <= n; i += kLanes<T>) store(y + i, load(a + i) * splat<T>(2) + load(b + i));
 //     if (i < n) store_part(y + i, load_part(a + i, n - i) * splat<T>(2) + load_part(b + i, n - i), n - i);
 //
-// Vec<T> is a vector of the compiler's own (16, 32 or 64 bytes), so + - * / & | and comparisons work as written and a
-// product followed by a sum becomes one fused multiply-add where the CPU has it (double rounding elsewhere). A
-// comparison gives a Mask<T>: integers of the lanes' width, all bits set where true. Only kernels include this.
+// Vec<T> is a vector of the compiler's own (16, 32 or 64 bytes), so + - * / & | and comparisons work as written;
+// fused.h has products that are fused with a sum. A comparison gives a Mask<T>: integers of the lanes' width, all bits
+// set where true. Only kernels include this.
 #pragma once
 
 #include <stdint.h>
@@ -234,7 +234,7 @@ template <class T> inline T horizontal_max(Vec<T> v) {
 }
 
 // Sums are made in as many parts as 64 bytes hold numbers, at every level: kParts vectors of which one part of the sums
-// stands in each lane. `folded` adds the vectors in the order in which horizontal_sum goes on with the lanes.
+// is in each lane. `folded` adds the vectors in the order in which horizontal_sum then adds the lanes.
 template <class T> constexpr Index kLineNumbers = 64 / static_cast<Index>(sizeof(T));
 constexpr int kParts = static_cast<int>(64 / kVectorBytes);
 template <class T> inline Vec<T> folded(Vec<T> (&v)[kParts]) {

@@ -2,7 +2,8 @@
 //
 // x = n * pi/2 + r with |r| <= pi/4; then a polynomial of r, chosen and signed by the last two bits of n. The largest
 // errors that were measured, next to multiples of pi/2 too: 1.5 ULP for float, 0.8 for double. Beyond kReducible, for
-// which the parts of pi/2 do, lanes are computed by <math.h> one by one. NaN and infinities give NaN; sin(-0) is -0.
+// which the parts of pi/2 do, lanes are reduced one by one by as many bits of 2/pi as they need. NaN and infinities
+// give NaN; sin(-0) is -0.
 #pragma once
 
 #include <math.h>
@@ -91,6 +92,47 @@ inline Vec<float> cosine(Vec<float> r, Vec<float>) {
   return fused(z, p, splat(1.0f));
 }
 
+// 2/pi, 64 bits of the integer part and as many of the fraction as the largest double needs.
+inline constexpr uint64_t kTwoOverPiBits[20] = {
+    0x0000000000000000u, 0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u,
+    0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u, 0xe99c7026b45f7e41u,
+    0x3991d639835339f4u, 0x9c845f8bbdf9283bu, 0x1ff897ffde05980fu, 0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u,
+    0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu, 0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu};
+
+// sin or cos of a finite x that is not small, by Payne and Hanek's reduction: of x * 2/pi = mantissa * 2^e * 2/pi only
+// the bits below 4 count, of which 192 are multiplied.
+inline double far(double x, bool is_cosine) {
+  __extension__ using Wide = unsigned __int128;
+  uint64_t word;
+  __builtin_memcpy(&word, &x, sizeof word);
+  const uint64_t mantissa = (word & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  // The first bit that counts: one of weight 2^(1 - e), 64 + (e - 2) bits after the first.
+  const int first = static_cast<int>(word >> 52 & 0x7ff) - 1075 + 62, index = first / 64, shift = first % 64;
+  uint64_t window[3];
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t high = kTwoOverPiBits[index + i] << shift;
+    window[i] = shift == 0 ? high : high | kTwoOverPiBits[index + i + 1] >> (64 - shift);
+  }
+  const Wide low = static_cast<Wide>(mantissa) * window[2];
+  const Wide middle = static_cast<Wide>(mantissa) * window[1] + (low >> 64);
+  const uint64_t top = mantissa * window[0] + static_cast<uint64_t>(middle >> 64);
+  // Two bits of the quadrant, then the fraction, of which one half and more belongs to the next quadrant.
+  const Wide fraction = static_cast<Wide>(top) << 66 | static_cast<Wide>(static_cast<uint64_t>(middle)) << 2 |
+                        static_cast<uint64_t>(low) >> 62;
+  const bool next = static_cast<bool>(fraction >> 127);
+  const Wide size = next ? -fraction : fraction;
+  const double high = static_cast<double>(size);
+  const Wide whole = static_cast<Wide>(high);
+  const double rest = whole > size ? -static_cast<double>(whole - size) : static_cast<double>(size - whole);
+  constexpr double kUnit = 0x1p-128, kHalfPi = 0x1.921fb54442d18p0, kHalfPiLow = 0x1.1a62633145c07p-54;
+  const double sign = (next ? -kUnit : kUnit), a = high * sign, r = a * kHalfPi;
+  const double r_low = __builtin_fma(a, kHalfPi, -r) + __builtin_fma(a, kHalfPiLow, rest * sign * kHalfPi);
+  const uint64_t quadrant = (top >> 62) + (next ? 1 : 0) + (is_cosine ? 1 : 0);
+  const double value = ((quadrant & 1) != 0 ? cosine(splat(r), splat(r_low)) : sine(splat(r), splat(r_low)))[0];
+  const bool negative = ((quadrant & 2) != 0) != (x < 0 && !is_cosine);
+  return negative ? -value : value;
+}
+
 template <class T, bool is_cosine> inline Vec<T> of(Vec<T> x) {
   const Reduced<T> reduced = reduce(x);
   const Mask<T> quadrant = is_cosine ? reduced.quadrant + 1 : reduced.quadrant;
@@ -100,9 +142,9 @@ template <class T, bool is_cosine> inline Vec<T> of(Vec<T> x) {
   Vec<T> y = from_bits(bits(value) ^ sign);
   if constexpr (!is_cosine) y = select(x == Vec<T>{}, x, y);
   const Vec<T> size = absolute(x), infinity = splat(static_cast<T>(INFINITY));
-  const Mask<T> far = (size > splat(kReducible<T>)) & (size < infinity);
-  if (any(far)) [[unlikely]]
-    y = by_lanes<T>([](T one) { return static_cast<T>(is_cosine ? cos(one) : sin(one)); }, far, y, x);
+  const Mask<T> beyond = (size > splat(kReducible<T>)) & (size < infinity);
+  if (any(beyond)) [[unlikely]]
+    y = by_lanes<T>([](T one) { return static_cast<T>(far(static_cast<double>(one), is_cosine)); }, beyond, y, x);
   return y;
 }
 

@@ -1,7 +1,7 @@
 // The exponential of a softmax: of a distance from the largest score, which is at most 0.
 #pragma once
 
-#include "kernels/simd/simd.h"
+#include "kernels/simd/fused.h"
 
 namespace qkv::kernels::QKV_ISA {
 
@@ -51,17 +51,17 @@ template <class T, int N> inline __attribute__((always_inline)) void weights_of(
   // bits at every level.
   Vec<T> f[N], power[N], rounded[N];
 #pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) rounded[i] = d[i] * splat<T>(C::kLog2e) + splat<T>(C::kRound);
+  for (int i = 0; i < N; ++i) rounded[i] = fused(d[i], splat<T>(C::kLog2e), splat<T>(C::kRound));
 #pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) f[i] = d[i] * splat<T>(C::kLog2e) - (rounded[i] - splat<T>(C::kRound));
+  for (int i = 0; i < N; ++i) f[i] = fused(d[i], splat<T>(C::kLog2e), -(rounded[i] - splat<T>(C::kRound)));
 #pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) power[i] = f[i] * splat<T>(C::kPower[terms - 1]) + splat<T>(C::kPower[terms - 2]);
+  for (int i = 0; i < N; ++i) power[i] = fused(f[i], splat<T>(C::kPower[terms - 1]), splat<T>(C::kPower[terms - 2]));
 #pragma GCC unroll 16
   for (int term = terms - 3; term >= 0; --term)
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i) power[i] = power[i] * f[i] + splat<T>(C::kPower[term]);
+    for (int i = 0; i < N; ++i) power[i] = fused(power[i], f[i], splat<T>(C::kPower[term]));
 #pragma GCC unroll 8
-  for (int i = 0; i < N; ++i) power[i] = power[i] * f[i] + splat<T>(1);
+  for (int i = 0; i < N; ++i) power[i] = fused(power[i], f[i], splat<T>(1));
 #if defined(__AVX512F__)
 #pragma GCC unroll 8
   for (int i = 0; i < N; ++i) d[i] = weight::scale(power[i], rounded[i] - splat<T>(C::kRound), d[i]);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
+#include "core/reproducible.h"
 #include "core/strides.h"
 #include "kernels/kernels.h"
 #include "ops/attention/allowed.h"
@@ -166,7 +166,7 @@ template <class T> void backward(T* dq, T* dk, T* dw, const T* g, const Additive
   const AdditiveSizes& n = p.n;
   constexpr Index kInvariantLength = 64;
   const Index wanted = n.batches >= 8 ? 1 : std::clamp<Index>(n.keys / 16, 1, 8);
-  const Index length = batch_invariant() ? kInvariantLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
+  const Index length = reproducible() ? kInvariantLength : std::max<Index>(1, (n.keys + wanted - 1) / wanted);
   const Index pieces = std::max<Index>(1, (n.keys + length - 1) / length);
   const Index size = (n.queries + 1) * n.stride, shares = n.batches * pieces;
   const Array sums = Array::zeros({shares, size}, dtype_v<T>);
@@ -234,7 +234,7 @@ Tensor additive_scores(const Tensor& queries, const Tensor& keys, const Tensor& 
       AdditiveSizes{q.dim(0), q.dim(1), k.dim(1), q.dim(2), kernels::additive_stride(q.dim(2))}.seeing(valid_lens);
   Array y({n.batches, n.queries, n.keys}, dtype);
   visit_floating(dtype, [&]<class T>(T) {
-    if (n.queries == 1 && !batch_invariant()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), n);
+    if (n.queries == 1 && !reproducible()) return score_one<T>(y.data<T>(), q.ptr<T>(), k.ptr<T>(), w.ptr<T>(), n);
     const AdditiveProblem<T> problem(n, q.ptr<T>(), k.ptr<T>(), w.ptr<T>());
     const Index blocks = (n.queries + kBlock - 1) / kBlock;
     parallel_for(0, n.batches * blocks, grain_for(kBlock * n.keys * n.features), [&](Index first, Index last) {

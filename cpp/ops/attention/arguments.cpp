@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/batch_invariance.h"
 #include "core/batch_part.h"
 #include "core/in_range.h"
+#include "core/reproducible.h"
 #include "ops/attention/allowed.h"
 #include "ops/attention/normalizer.h"
 #include "ops/ops.h"
@@ -30,7 +30,7 @@ template <class T> AttentionProblem<T> checked_numbers(const AttentionOptions& o
   p.fill = o.masked_value.has_value();
   if (p.fill) p.masked_value = in_range<T>(op, "masked_value", *o.masked_value);
   p.normalizer = o.normalizer;
-  p.batch_invariant = batch_invariant();
+  p.reproducible = reproducible();
   return p;
 }
 

@@ -56,12 +56,12 @@ void queries_keys_values(const AttentionGradients<T>& gradients, const T* delta,
   const Index together = leaves.together();
   const auto range_of = [&](Index rows) {
     if (!leaves.apart()) return p.keys;
-    if (p.batch_invariant) return std::min(p.keys, kInvariantKeys);
+    if (p.reproducible) return std::min(p.keys, kInvariantKeys);
     const Index keys = std::min(p.keys, longest == p.keys ? longest : longest + rows);
     return pieces(keys, std::clamp<Index>(pieces(kTasks, together), 1, std::max<Index>(1, keys / kFewestKeys)));
   };
   const Index products =
-      size * (p.batch_invariant ? kInvariantKeys : range_of(size)) * (3 * p.key_size + 2 * p.value_size);
+      size * (p.reproducible ? kInvariantKeys : range_of(size)) * (3 * p.key_size + 2 * p.value_size);
   const Index some = longest == p.keys ? all : std::min(all, pieces(std::max(2 * longest, kFewestRows), size) * size);
   const Index most = std::min(some, size * std::max<Index>(1, kLargestPiece / std::max<Index>(1, products)));
   const Index range = range_of(most), line = p.key_size;

@@ -1,12 +1,11 @@
 #include "ops/matmul/gemm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "core/array.h"
-#include "core/batch_invariance.h"
 #include "core/parallel.h"
+#include "core/reproducible.h"
 #include "kernels/matmul/blas.h"
 #include "ops/matmul/packed_pieces.h"
 
@@ -17,25 +16,21 @@ namespace {
 enum class Method {
   vector,  // one row or one column: the matrix is read once
   blas,    // small: OpenBLAS on the calling thread
+  direct,  // of few rows, or small in the packed product's order: on b' as it is, or packed on the calling thread
   packed,  // large: panels of b', packed first, on the pool
 };
 
-// Prototype of qkv.set_reproducible(True): no product is OpenBLAS's, whose sums depend on the CPU.
-bool reproducible() {
-  static const bool on = [] {
-    const char* text = std::getenv("QKV_REPRODUCIBLE");
-    return text != nullptr && text[0] == '1';
-  }();
-  return on;
-}
+// Rows that meet b' where it is, however large that is.
+constexpr Index kFewRows = 4;
 
-Method method_for(Index m, Index n, Index k) {
+// lines: numbers of b' that meet one number of a' are side by side.
+Method method_for(Index m, Index n, Index k, bool lines) {
   constexpr Index kSmall = Index{1} << 22;  // multiply-adds, some 50 us
   if (m * n * k == 0) return Method::blas;
-  // A row of the packed product is summed in an order that depends on n and k alone.
-  if (batch_invariant()) return Method::packed;
+  if (reproducible()) return m <= kFewRows || m * n * k < kSmall ? Method::direct : Method::packed;
   if (m == 1 || n == 1) return Method::vector;
-  return m * n * k < kSmall && !reproducible() ? Method::blas : Method::packed;
+  if (m <= kFewRows && lines) return Method::direct;
+  return m * n * k < kSmall ? Method::blas : Method::packed;
 }
 
 // Numbers that are `step` apart, side by side.
@@ -87,23 +82,6 @@ constexpr Index kPackedNumbers = Index{1} << 20;
 // Steps that are packed at a time: the result is read and written once for each such part.
 constexpr Index kPackedDepth = 4096;
 
-// The same of small matrices, without the pool: b' and, if it is transposed, a' are packed on the stack.
-constexpr Index kSmallPacked = 4096;
-template <class T>
-bool small_packed_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds,
-                       const T* bias, Index m, Index n, Index k) {
-  const auto& kernel = kernels::kernels<T>().packed_product;
-  const Index panels = (n + kernel.panel - 1) / kernel.panel;
-  if (panels * kernel.panel * k > kSmallPacked || (a.transposed && (m + 15) / 16 * 16 * k > kSmallPacked)) return false;
-  alignas(64) T packed[kSmallPacked], turned[kSmallPacked];
-  kernel.pack(packed, b, n, k);
-  kernels::Epilogue<T> epilogue;
-  epilogue.adds = adds;
-  epilogue.bias = bias;
-  kernel.multiply(c, ldc, a, packed, epilogue, turned, m, n, k, 0, panels, nullptr);
-  return true;
-}
-
 // c = c * adds + a' @ b', with panels of b' packed: at 1024^3 119 to 124 GFLOP/s where OpenBLAS gives 98 to 105
 // (Cascade Lake, one thread).
 template <class T>
@@ -127,16 +105,50 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
     }
 }
 
+// The same without the pool, but of few rows, whose columns are cut.
+template <class T>
+void small_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds, const T* bias,
+                Index m, Index n, Index k) {
+  if (m <= kFewRows)
+    return parallel_for(0, n, std::max<Index>(512, grain_for(k * m / 4)), [&](Index begin, Index end) {
+      kernels::kernels<T>().small_product.multiply(c + begin, ldc, a, {b.at(begin, 0), b.stride, b.transposed}, adds,
+                                                   bias == nullptr ? bias : bias + begin, m, end - begin, k);
+    });
+  if (b.transposed) return kernels::kernels<T>().small_product.multiply(c, ldc, a, b, adds, bias, m, n, k);
+  const auto& kernel = kernels::kernels<T>().packed_product;
+  const Index panels = (n + kernel.panel - 1) / kernel.panel, numbers = panels * kernel.panel * k;
+  const Scratch memory(static_cast<std::size_t>(numbers + kernel.scratch) * sizeof(T));
+  kernel.pack(memory.as<T>(), b, n, k);
+  kernels::Epilogue<T> epilogue;
+  epilogue.adds = adds;
+  epilogue.bias = bias;
+  kernel.multiply(c, ldc, a, memory.as<T>(), epilogue, memory.as<T>() + numbers, m, n, k, 0, panels, nullptr);
+}
+
+// One column as one row, since lanes of a row are other columns: c' (1, m) = b' (1, k) @ a'.
+template <class T>
+void small_column(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds, const T* bias,
+                  Index m, Index k) {
+  const Contiguous<T> row(b.data, b.transposed ? b.stride : 1, k);
+  std::optional<Scratch> column;
+  T* to = ldc == 1 ? c : column.emplace(static_cast<std::size_t>(m) * sizeof(T)).template as<T>();
+  for (Index i = 0; adds && ldc != 1 && i < m; ++i) to[i] = c[i * ldc];
+  small_gemm<T>(to, m, {row.data(), k, false}, {a.data, a.stride, a.transposed}, adds, nullptr, 1, m, k);
+  for (Index i = 0; i < m && (ldc != 1 || bias != nullptr); ++i) c[i * ldc] = bias == nullptr ? to[i] : to[i] + *bias;
+}
+
 }  // namespace
 
 template <class T>
 void gemm(T* c, Index ldc, const T* a, Index lda, bool transpose_a, const T* b, Index ldb, bool transpose_b, bool adds,
           Index m, Index n, Index k, const T* bias) {
   const kernels::Operand<T> left{a, lda, transpose_a}, right{b, ldb, !transpose_b};
-  switch (method_for(m, n, k)) {
+  switch (n == 1 && reproducible() ? method_for(n, m, k, transpose_a) : method_for(m, n, k, !transpose_b)) {
     case Method::packed:
-      if (small_packed_gemm<T>(c, ldc, left, right, adds, bias, m, n, k)) return;
       return packed_gemm<T>(c, ldc, left, right, adds, bias, m, n, k);
+    case Method::direct:
+      if (n == 1) return small_column<T>(c, ldc, left, right, adds, bias, m, k);
+      return small_gemm<T>(c, ldc, left, right, adds, bias, m, n, k);
     case Method::vector:
       vector_gemm<T>(c, ldc, left, right, adds, m, n, k);
       break;

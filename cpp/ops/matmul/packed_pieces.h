@@ -8,9 +8,16 @@
 
 #include "core/buffer.h"
 #include "core/parallel.h"
+#include "core/reproducible.h"
 #include "kernels/kernels.h"
 
 namespace qkv::ops {
+
+// The CPU's own products of bfloat16 numbers round in their own way.
+inline const kernels::PackedBfloat16& bfloat16_products() {
+  const auto& table = kernels::kernels<float>();
+  return reproducible() ? table.widened_bfloat16 : table.packed_bfloat16;
+}
 
 // y (rows, columns), rows ldy apart, = x (rows, depth) @ packed, finished.
 template <class T> struct PackedTask {
@@ -54,9 +61,9 @@ template <class T> struct PackedPieces {
     const Index panels = (t.columns + kernel.panel - 1) / kernel.panel;
     if constexpr (std::is_same_v<T, float>) {
       if (t.bfloat16 != nullptr)
-        return kernels::kernels<T>().packed_bfloat16.multiply(
-            t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16, t.epilogue, scratch,
-            std::min(height, t.rows - row), t.columns, t.depth, first, std::min(panels, first + width));
+        return bfloat16_products().multiply(t.y + row * t.ldy, t.ldy, {t.x.at(row, 0), t.x.stride, false}, t.bfloat16,
+                                            t.epilogue, scratch, std::min(height, t.rows - row), t.columns, t.depth,
+                                            first, std::min(panels, first + width));
     }
     const Index last = std::min(panels, first + width);
     const T* next_piece = last < panels ? t.packed + last * kernel.panel * t.depth : nullptr;
@@ -71,7 +78,9 @@ template <class T> void multiply_packed(std::span<const PackedTask<T>> tasks) {
   Index count = 0, room = kernels::kernels<T>().packed_product.scratch;
   for (const auto& p : pieces) count += p.count;
   for (const auto& t : tasks)
-    if (t.bfloat16 != nullptr) room = std::max(room, kernels::kernels<T>().packed_bfloat16.scratch(t.depth));
+    if (t.bfloat16 != nullptr)
+      room = std::max({room, kernels::kernels<T>().packed_bfloat16.scratch(t.depth),
+                       kernels::kernels<T>().widened_bfloat16.scratch(t.depth)});
   parallel_for(0, count, 1, [&](Index begin, Index end) {
     const Scratch scratch(static_cast<std::size_t>(room) * sizeof(T));
     for (Index piece = begin; piece < end; ++piece) {

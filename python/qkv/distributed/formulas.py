@@ -96,7 +96,9 @@ def block_gradients(
             sums = np.asarray(lse_b.detach())
             inverse = statistics[..., 1]
             some = np.isfinite(sums) & (inverse > 0)
-            share = np.where(some, np.exp(np.where(some, sums, 0) - statistics[..., 0]) * inverse, 0)
+            share = np.where(
+                some, np.asarray(_core.exp(np.where(some, sums, 0) - statistics[..., 0])) * inverse, 0
+            )
             of_sums = (dout * (np.asarray(out_b.detach()) - out)).sum(-1) + (0 if dlse is None else dlse)
             loss = (out_b * (share[..., None] * dout).astype(out.dtype)).sum()
             loss = loss + (_core.where(some, lse_b, 0.0) * (share * of_sums).astype(out.dtype)).sum()

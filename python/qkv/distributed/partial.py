@@ -84,7 +84,7 @@ class Merged:
         """Return ``exp(score - largest)``, 0 for -inf."""
         difference = np.where(np.isneginf(self.largest), 0.0, self.largest)
         np.subtract(score, difference, out=difference)
-        return np.exp(difference, out=difference)
+        return np.asarray(_core.exp(difference))
 
     def _rescale(self, scores: Array) -> None:
         """Let `largest` be the largest of these scores, too."""
@@ -104,8 +104,7 @@ class Merged:
         largest = np.where(some, self.largest, 0.0)
         out = np.zeros(self.shape, self.dtype) if self.total is None else self.total
         out *= inverse[..., None].astype(out.dtype)
-        with np.errstate(divide="ignore"):
-            lse = np.where(some, largest + np.log(self.sum), -np.inf)
+        lse = np.where(some, largest + np.asarray(_core.log(self.sum)), -np.inf)
         return out, np.stack([largest, inverse], axis=-1).astype(out.dtype), lse.astype(out.dtype)
 
 
@@ -201,7 +200,8 @@ def _add(total: Array, share: Array, *, first: bool) -> None:
 
 def _sink_gradient(sinks: Array, saved: Saved, dout: Array, dlse: Array | None) -> Array:
     """A sink has a share of each row's sum and no value."""
-    share = np.exp(sinks[:, None] - saved.statistics[..., 0].astype(np.float64)) * saved.statistics[..., 1]
+    share = np.asarray(_core.exp(sinks[:, None] - saved.statistics[..., 0].astype(np.float64)))
+    share = share * saved.statistics[..., 1]
     shift = (dout.astype(np.float64) * saved.out).sum(axis=-1)
     if dlse is not None:
         shift = shift - dlse

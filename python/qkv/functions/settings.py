@@ -41,8 +41,8 @@ def config() -> dict[str, Any]:
     dict
         ``version``, ``instruction_set`` (of qkv's kernels), ``best_instruction_set`` (of this CPU),
         ``instruction_sets`` (the levels up to it, which ``QKV_ISA`` may ask for), ``blas``, ``blas_core``, ``threads``,
-        ``batch_invariant``, ``compiler``, ``numpy``, ``python``, and ``notes``: what slows things down, if anything
-        does.
+        ``reproducible``, ``fused_multiply_add`` (whether it can be), ``compiler``, ``numpy``, ``python``, and
+        ``notes``: what slows things down, if anything does.
 
     Examples
     --------
@@ -70,29 +70,42 @@ def config() -> dict[str, Any]:
 
 
 @explained
-def set_batch_invariant(on: bool) -> None:
-    """Whether the result of an item is the same bits alone and in any batch.
+def set_reproducible(on: bool) -> None:
+    """Whether every result is the same bits on every CPU with fused multiply-add, and for an item in any batch.
 
-    Off, which is the default, kernels are chosen by the size of the whole work, and a sum of many numbers can be
-    rounded otherwise in a batch of one than in a batch of 64. On, kernels are chosen by the sizes of one item alone.
-    Then these are the same bits, with any others computed beside them: a row of ``a`` in ``a @ b``; an item of a
-    layer's or a model's input, recorded for gradients or not, among items of any number and length; one query alone
-    and among others (a token decoded with a cache and the same token in the whole text); and the gradient of an
-    item's input. Gradients of parameters are sums over the batch and not among these.
+    On, functions, layers, gradients, optimizers, trainings and generation, in float32 and float64, give the same bits
+    with AVX-512, AVX2 and NEON, for any number of threads. The result of an item does not depend on what it is
+    computed beside: a row of ``a`` in ``a @ b``; an item of a layer's or a model's input, recorded for gradients or
+    not, among items of any number and length; one query alone and among others (a token decoded with a cache and the
+    same token in the whole text); and the gradient of an item's input. Gradients of parameters are sums over the
+    batch and not among these.
 
-    It holds for all threads, from the next call on. ``QKV_BATCH_INVARIANT=1`` turns it on when qkv is imported.
+    Off, which is the default, kernels are the same for every CPU too, but small products are OpenBLAS's, which sums in
+    an order of its own on each, CPUs with AVX512-BF16 multiply bfloat16 weights themselves, and kernels are chosen by
+    the size of the whole work.
+
+    It holds for all threads, from the next call on. ``QKV_REPRODUCIBLE=1`` turns it on when qkv is imported.
 
     Parameters
     ----------
     on : bool
-        Whether kernels are chosen by an item's own sizes.
+        Whether results are the same bits everywhere.
+
+    Raises
+    ------
+    RuntimeError
+        If it is turned on where no product is fused with a sum: on x86 CPUs without AVX2 and FMA (before 2013), or
+        with ``QKV_ISA=baseline``. Two roundings cannot be made one but at many times the cost.
 
     Notes
     -----
-    Off, nothing costs more. On, large products, layers on sequences and their gradients take as long as before,
-    within a tenth. The smallest batches are slower: one row times a matrix that was not packed before takes 3 to 4
-    times as long (a recorded ``Linear``, ``matmul``), attention of one query over 1024 keys 2.6 times, additive
-    attention of one query 1.4 times (one AVX-512 core).
+    Not among these are the sign of a NaN, other versions of qkv, random normal and exponential numbers where the
+    system's mathematics library is not glibc, ``NadarayaWatson(degree=1)``, whose equations NumPy solves, and numbers
+    that a caller's own functions make with NumPy.
+
+    Large products, layers on sequences and their gradients take as long as without, within a tenth. One row times a
+    matrix that is read by columns (a recorded ``Linear`` of one row) takes up to three times as long, attention of one
+    query over 1024 keys 2.6 times, additive attention of one query 1.4 times.
 
     References
     ----------
@@ -101,26 +114,26 @@ def set_batch_invariant(on: bool) -> None:
     Examples
     --------
     >>> a, b = qkv.randn(64, 300), qkv.randn(300, 7)
-    >>> qkv.set_batch_invariant(True)
+    >>> qkv.set_reproducible(True)
     >>> bool((qkv.matmul(a, b)[:1] == qkv.matmul(a[:1], b)).all())
     True
-    >>> qkv.set_batch_invariant(False)
+    >>> qkv.set_reproducible(False)
     """
     if not isinstance(on, (bool, np.bool_)):
-        raise TypeError(f"set_batch_invariant: on must be True or False; got {type(on).__name__}")
-    _core.set_batch_invariant(bool(on))
+        raise TypeError(f"set_reproducible: on must be True or False; got {type(on).__name__}")
+    _core.set_reproducible(bool(on))
 
 
 @explained
-def get_batch_invariant() -> bool:
-    """Whether :func:`set_batch_invariant` is on.
+def get_reproducible() -> bool:
+    """Whether :func:`set_reproducible` is on.
 
     Examples
     --------
-    >>> qkv.get_batch_invariant()
+    >>> qkv.get_reproducible()
     False
     """
-    return _core.get_batch_invariant()
+    return _core.get_reproducible()
 
 
 @explained
@@ -212,6 +225,7 @@ def show_config() -> None:
     print(f"kernels   {facts['instruction_set']} (this CPU: {facts['best_instruction_set']})")
     print(f"BLAS      {facts['blas'].split()[0]} {facts['blas'].split()[1]}, core {facts['blas_core']}")
     print(f"threads   {facts['threads']}")
-    print(f"batches   {'invariant' if facts['batch_invariant'] else 'kernels are chosen by the whole work'}")
+    same = "the same bits on every CPU with fused multiply-add"
+    print(f"results   {same if facts['reproducible'] else 'may differ between CPUs in their last bits'}")
     for note in facts["notes"]:
         print(f"note      {note}")

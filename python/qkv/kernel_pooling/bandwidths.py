@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .functions import Kernel
-from .local import left_out_error
+from .local import left_out_error, product
 
 RULES = ("loo", "scott", "silverman")
 SWEEPS = 4  # over all features
@@ -21,8 +21,8 @@ def by_rule(rule: str, table: NDArray[Any], s: NDArray[np.float64] | None) -> ND
     share = s / s.sum()
     n = 1 / (share**2).sum()  # the points that count, equal to their number if all weights are equal
     d = table.shape[1]
-    away = table.astype(np.float64) - share @ table
-    deviation = np.sqrt(share @ away**2 / max(1 - 1 / n, np.finfo(float).tiny))
+    away = table.astype(np.float64) - product(share, table)
+    deviation = np.sqrt(product(share, away**2) / max(1 - 1 / n, np.finfo(float).tiny))
     factor = n if rule == "scott" else n * (d + 2) / 4
     return np.where(np.ptp(table, 0) > 0, deviation * factor ** (-1 / (d + 4)), 1.0)
 

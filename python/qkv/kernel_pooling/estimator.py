@@ -15,7 +15,7 @@ from ..functions.grad_mode import refuse_gradients
 from .bandwidths import RULES, LeaveOneOut, by_rule
 from .functions import Kernel, kernel_attention
 from .inputs import ADVICE, check_feature_names, feature_names, floats, not_fitted, points, weights
-from .local import in_blocks, local_fit, power_above
+from .local import in_blocks, local_fit, power_above, product
 
 PARAMETERS = ("kernel", "bandwidth", "degree")
 
@@ -288,8 +288,7 @@ class NadarayaWatson:
         given = weights(sample_weight, len(actual), "score")
         s = np.ones(len(actual)) if given is None else given
         predicted, actual, s = predicted[s > 0], actual[s > 0], np.ldexp(s[s > 0], -power_above(s))
-        # Their squares may leave the range.
-        predicted, actual = np.ldexp([predicted, actual], -power_above(actual))
+        predicted, actual = np.ldexp([predicted, actual], -power_above(actual))  # squares stay in range
         error = np.atleast_1d(s @ (actual - predicted) ** 2)
         total = np.atleast_1d(s @ (actual - s @ actual / s.sum()) ** 2)
         known = np.where(total > 0, 1 - error / np.where(total > 0, total, 1), np.where(error > 0, 0.0, 1.0))
@@ -396,5 +395,6 @@ class NadarayaWatson:
             found = local_fit(w, places[rows], scaled, values, self.degree)
             mean[rows], reached[rows] = np.ldexp(found, power), w.any(1)
             if with_std:
-                std[rows] = np.ldexp(np.sqrt((w[:, None] @ (values - found[:, None]) ** 2)[:, 0]), power)
+                spread = product(w[:, None], (values - found[:, None]) ** 2)[:, 0]
+                std[rows] = np.ldexp(np.sqrt(spread), power)
         return mean, std, reached

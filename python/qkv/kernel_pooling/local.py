@@ -21,6 +21,11 @@ def power_above(numbers: NDArray[np.float64]) -> int:
     return int(np.frexp(np.abs(numbers).max(initial=0.0))[1])
 
 
+def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Return ``a @ b``, not by NumPy's BLAS, whose sums depend on the CPU."""
+    return np.asarray(_core.matmul(a, b))
+
+
 def local_fit(
     weights: NDArray[Any], queries: NDArray[Any], keys: NDArray[Any], values: NDArray[Any], degree: int
 ) -> NDArray[Any]:
@@ -30,20 +35,20 @@ def local_fit(
     in reach do not fix the plane, it is the least steep one.
     """
     if degree == 0:
-        return np.asarray(weights @ values)
+        return product(weights, values)
     # From the key of the largest weight on: to it and its equals all distances are 0, to the last bit.
     nearest = weights.argmax(1)
     away, rise = keys - keys[nearest, None], values - values[nearest, None]  # (Lq, L, D), (Lq, L, Dv)
-    centres, means = weights[:, None] @ away, weights[:, None] @ rise
+    centres, means = product(weights[:, None], away), product(weights[:, None], rise)
     away, rise = away - centres, rise - means
     weighed = (weights[..., None] * away).swapaxes(1, 2)
-    spread, slopes = weighed @ away, weighed @ rise
+    spread, slopes = product(weighed, away), product(weighed, rise)
     size = np.abs(spread).max((1, 2), keepdims=True)
     known = size > TINY  # else one place has all the weight
     spread, slopes = (np.divide(x, size, out=np.zeros_like(x), where=known) for x in (spread, slopes))
-    slopes = np.linalg.pinv(spread, rcond=SINGULAR, hermitian=True) @ slopes
+    slopes = product(np.linalg.pinv(spread, rcond=SINGULAR, hermitian=True), slopes)
     steps = (queries - keys[nearest])[:, None] - centres
-    return np.asarray(values[nearest] + (means + steps @ slopes)[:, 0])
+    return np.asarray(values[nearest] + (means + product(steps, slopes))[:, 0])
 
 
 def in_blocks(
@@ -67,7 +72,7 @@ def left_out_error(
     elif kernel == "gaussian":  # relative to the nearest other point, as in the core
         np.fill_diagonal(u, np.inf)
         nearest = np.where(np.isinf(u.min(1)), 0, u.min(1))
-        rows = np.exp((nearest[:, None] ** 2 - u**2) / 2)
+        rows = np.array(_core.exp((nearest[:, None] ** 2 - u**2) / 2))
     else:
         rows = np.array(_core.kernel_values(u, kernel))
     np.fill_diagonal(rows, 0.0)

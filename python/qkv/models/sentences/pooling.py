@@ -63,7 +63,7 @@ def compared(kind: str, a: Any, b: Any) -> np.ndarray:
     if kind == "cosine":
         x, y = (v / np.maximum(np.linalg.norm(v, axis=1, keepdims=True), SHORTEST) for v in (x, y))
     if kind in ("cosine", "dot"):
-        return np.asarray(x @ y.T)
+        return np.asarray(_core.matmul(x, y.T))
     order = 2 if kind == "euclidean" else 1
     return np.stack([-np.linalg.norm(y - row, order, axis=1) for row in x])
 
