@@ -63,6 +63,10 @@ cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
 
 tools/lay_out.sh "$build"
 
+# The kernels by themselves give the bits of every other level.
+cmake --build "$build" --target kernel_hashes_baseline
+qemu-aarch64 -cpu cortex-a72 -L "$root" "$build/kernel_hashes_baseline" | diff <(grep -v '^#' tests/bits/kernels.txt) -
+
 tests=("$@")
-if [[ ${#tests[@]} -eq 0 ]]; then tests=(tests/ops tests/nn/test_gru.py tests/test_optim.py); fi
+if [[ ${#tests[@]} -eq 0 ]]; then tests=(tests/ops tests/nn/test_gru.py tests/test_optim.py tests/bits); fi
 PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider "${tests[@]}"

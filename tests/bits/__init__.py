@@ -1,0 +1,1 @@
+"""Hashes of what public functions compute: every level with fused multiply-add gives the same bits."""
