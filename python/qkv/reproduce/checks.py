@@ -50,7 +50,8 @@ class Check:
         basic = arrays.tolerance(got.dtype, key)
         limits = arrays.Tolerance(basic.rtol if rtol is None else rtol, basic.atol if atol is None else atol)
         result = compare_close(got, expected, limits, equal_nan=key is not None)
-        return self._add(id, what, "tolerance", result, **_stored(key), **values.sides(got, expected, limits))
+        sides = values.sides(got, expected, limits)
+        return self._add(id, what, "tolerance", result, hash=arrays.digest(got), **_stored(key), **sides)
 
     def equal(self, id: str, what: str, got: Any, expected: Any, *, source: str | None = None) -> bool:
         """Check exact equality of arrays, numbers, texts or lists; `source` says where they come from."""
@@ -58,6 +59,8 @@ class Check:
         got = _computed("equal", got)
         result = compare_equal(got, expected, equal_nan=key is not None)
         origin = {"source": source} if source else _stored(key)
+        if isinstance(got, np.ndarray):
+            origin["hash"] = arrays.digest(got)
         return self._add(id, what, "exact", result, **origin, **values.sides(got, expected))
 
     def printed(

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..functions.settings import config
+
 # Read by a kernel when it starts: larger figures with descriptions for the page, and no name in the notebook.
 _START = "__import__('qkv.reproduce.figures', fromlist=['register']).register()"
 _THREADS = ("QKV_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -74,9 +76,10 @@ async def exit_words(client: Any) -> str:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """Return the kernel's environment: ours, with figures inline, its threads, and this very package found first."""
+    """Return the kernel's environment: figures inline, its threads, the same bits everywhere, this very package."""
     environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment.update(dict.fromkeys(_THREADS, str(threads)))
+    environment["QKV_REPRODUCIBLE"] = "1" if config()["fused_multiply_add"] else "0"
     home = Path(__file__).resolve().parents[2]
     if home.name not in ("site-packages", "dist-packages"):
         paths = [str(home), *filter(None, [environment.get("PYTHONPATH")])]

@@ -13,6 +13,9 @@ def about() -> dict[str, str]:
         "qkv": version(),
         "processor": processor(),
         "instruction set": str(facts["instruction_set"]),
+        "reproducible": "yes"
+        if facts["fused_multiply_add"]
+        else "no, this instruction set has no fused multiply-add",
         "BLAS": f"{' '.join(str(facts['blas']).split()[:2])} ({facts['blas_core']})",  # not how it was built
         "cores": str(facts["threads"]),
         "Python": str(facts["python"]),

@@ -118,7 +118,8 @@ def write(folder: Path, results: Iterable[Result], about: Mapping[str, Any]) -> 
                 "made": result.made,
                 "pictures": [{"name": p.name, "ids": p.ids, "caption": p.caption} for p in result.pictures],
                 "checks": [
-                    {key: made[key] for key in (*FIELDS, "cell")} | {"source": made.get("source", "own")}
+                    {key: made[key] for key in (*FIELDS, "cell", "hash") if key in made}
+                    | {"source": made.get("source", "own")}
                     for made in result.records
                 ],
             }

@@ -161,6 +161,8 @@ def _run_all(paths: Sequence[Path], timeout: float) -> tuple[list[results.Result
     """Return what came of the notebooks, and what ended the run before the last of them."""
     from ..functions.settings import config
 
+    if not config()["fused_multiply_add"]:
+        terminal.not_reproducible(config()["instruction_set"])
     notebooks = [(path, execute.read(path)) for path in paths]
     cells = sum(cell.cell_type == "code" for _, notebook in notebooks for cell in notebook.cells)
     progress = terminal.progress(len(paths), cells)

@@ -12,6 +12,12 @@ from .results import Result
 _MARKS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped"}
 
 
+def not_reproducible(level: str) -> None:
+    """Say that results are not the bits of other CPUs."""
+    why = f"the level {level} has no fused multiply-add"
+    print(f"reproduce: last digits may differ from those of other CPUs because {why}", file=sys.stderr)
+
+
 class Bar:
     """A bar of cells on a terminal."""
 
