@@ -71,7 +71,7 @@ template <class T> __attribute__((noinline)) Vec<T> normal_tail(Vec<T> x) {
 }
 template <class T> inline Vec<T> normal_cdf(Vec<T> x) {
   return with_tail<T>(
-      x, [](Vec<T> v) { return all<T>(0.5) * (all<T>(1) + erf_of<T>(v * all<T>(kRootHalf))); },
+      x, [](Vec<T> v) { return fused(all<T>(0.5), erf_of<T>(v * all<T>(kRootHalf)), all<T>(0.5)); },
       [](Vec<T> v) { return normal_tail<T>(v); });
 }
 
@@ -84,7 +84,7 @@ template <class T> inline Vec<T> inner_derivative(Vec<T> x) {
 }
 template <class T> inline Vec<T> approximate_cdf(Vec<T> x) {
   return with_tail<T>(
-      x, [](Vec<T> v) { return all<T>(0.5) * (all<T>(1) + tanh_of<T>(inner_of<T>(v))); },
+      x, [](Vec<T> v) { return fused(all<T>(0.5), tanh_of<T>(inner_of<T>(v)), all<T>(0.5)); },
       [](Vec<T> v) { return sigmoid_of<T>(all<T>(2) * inner_of<T>(v)); });
 }
 

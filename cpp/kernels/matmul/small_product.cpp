@@ -162,54 +162,31 @@ void row_by_lines(T* c, const T* a, Index step, const T* b, Index ldb, bool adde
   }
 }
 
-// Columns of b that are turned at a time: two vectors, so that the sums of one wait while those of the other are made.
-template <class T> constexpr Index kTurned = 2 * kLanes<T>;
-// Numbers by which columns are fetched ahead: more columns than a CPU follows by itself.
-template <class T> constexpr Index kAhead = 256 / static_cast<Index>(sizeof(T));
-
-// c (R, columns <= kTurned) = a (R, depth) @ columns of b, each of which is side by side.
-template <class T, int R>
-void turned_tile(T* c, Index ldc, const Operand<T>& a, Index row, const T* b, Index ldb, Index depth, Index columns,
-                 bool added, const T* bias) {
-  constexpr Index L = kLanes<T>;
-  const T* from[kTurned<T>];
-  for (Index i = 0; i < kTurned<T>; ++i) from[i] = b + (i < columns ? i : columns - 1) * ldb;
-  Vec<T> sum[R][2] = {}, v[L];
-  const auto add = [&](int half, Index k, Index count) __attribute__((always_inline)) {
-    for (Index i = 0; i < count; ++i)
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) sum[r][half] = fused(splat<T>(*a.at(row + r, k + i)), v[i], sum[r][half]);
-  };
-  Index k = 0;
-  for (; k + L <= depth; k += L)
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      for (Index i = half * L; i < half * L + L; ++i) __builtin_prefetch(from[i] + k + kAhead<T>);
-      load_transposed<T>(v, from + half * L, k);
-#pragma GCC unroll 16
-      for (Index i = 0; i < L; ++i)
-#pragma GCC unroll 2
-        for (int r = 0; r < R; ++r) sum[r][half] = fused(splat<T>(*a.at(row + r, k + i)), v[i], sum[r][half]);
-    }
-  if (k < depth)
-    for (int half = 0; half < 2; ++half) {
-      for (Index i = 0; i < L; ++i) v[i] = load_part(from[half * L + i] + k, depth - k);
-      transpose<T>(v);
-      add(half, k, depth - k);
-    }
-  store_tile<T, R, 2>(c, ldc, sum, columns, added, bias);
-}
-
+// c (columns) = a (depth) @ columns of b, each of which is side by side: turned in registers, several vectors of
+// columns at a time, because each waits for its own sums.
 template <class T>
-void by_columns(T* c, Index ldc, const Operand<T>& a, const T* b, Index ldb, bool added, const T* bias, Index m,
-                Index n, Index depth) {
-  for (Index j = 0; j < n; j += kTurned<T>) {
-    const Index columns = n - j < kTurned<T> ? n - j : kTurned<T>;
-    const T* shift = bias == nullptr ? bias : bias + j;
-    Index i = 0;
-    for (; i + 2 <= m; i += 2)
-      turned_tile<T, 2>(c + i * ldc + j, ldc, a, i, b + j * ldb, ldb, depth, columns, added, shift);
-    if (i < m) turned_tile<T, 1>(c + i * ldc + j, ldc, a, i, b + j * ldb, ldb, depth, columns, added, shift);
+void row_by_columns(T* c, const T* a, Index step, const T* b, Index ldb, bool added, const T* bias, Index n,
+                    Index depth) {
+  constexpr Index L = kLanes<T>, together = 2 * kParts;
+  for (Index j = 0; j < n; j += together * L) {
+    const Index columns = n - j < together * L ? n - j : together * L;
+    const T* from[together * L];
+    for (Index i = 0; i < together * L; ++i) from[i] = b + (j + (i < columns ? i : columns - 1)) * ldb;
+    Vec<T> sum[1][together] = {}, v[L];
+    Index k = 0;
+    for (; k + L <= depth; k += L)
+#pragma GCC unroll 8
+      for (int block = 0; block < together; ++block) {
+        load_transposed<T>(v, from + block * L, k);
+#pragma GCC unroll 16
+        for (Index i = 0; i < L; ++i) sum[0][block] = fused(splat<T>(a[(k + i) * step]), v[i], sum[0][block]);
+      }
+    for (int block = 0; k < depth && block < together; ++block) {
+      for (Index i = 0; i < L; ++i) v[i] = load_part(from[block * L + i] + k, depth - k);
+      transpose<T>(v);
+      for (Index i = 0; k + i < depth; ++i) sum[0][block] = fused(splat<T>(a[(k + i) * step]), v[i], sum[0][block]);
+    }
+    store_tile<T, 1, together>(c + j, 0, sum, columns, added, bias == nullptr ? bias : bias + j);
   }
 }
 
@@ -222,8 +199,11 @@ void multiply(T* c, Index ldc, const Operand<T>& a, const Operand<T>& b, bool ad
     const T* shift = step + depth >= k ? bias : nullptr;
     const Operand<T> left{a.at(0, step), a.stride, a.transposed};
     const T* from = b.at(0, step);
-    if (!b.transposed) by_columns<T>(c, ldc, left, from, b.stride, added, shift, m, n, depth);
-    else if (m == 1) row_by_lines<T>(c, left.data, a.transposed ? a.stride : 1, from, b.stride, added, shift, n, depth);
+    const Index along = a.transposed ? a.stride : 1;
+    for (Index i = 0; i < m && !b.transposed; ++i)
+      row_by_columns<T>(c + i * ldc, left.at(i, 0), along, from, b.stride, added, shift, n, depth);
+    if (!b.transposed) continue;
+    if (m == 1) row_by_lines<T>(c, left.data, along, from, b.stride, added, shift, n, depth);
     else if (a.transposed)
       by_lines<T, Reads::columns>(c, ldc, left.data, a.stride, from, b.stride, added, shift, m, n, depth);
     else by_lines<T, Reads::rows>(c, ldc, left.data, a.stride, from, b.stride, added, shift, m, n, depth);

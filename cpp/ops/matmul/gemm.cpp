@@ -20,17 +20,18 @@ enum class Method {
   packed,  // large: panels of b', packed first, on the pool
 };
 
-// Rows that meet b' where it is, however large that is.
+// Rows that meet lines of b' where they are, however many there are; one row does with columns, too.
 constexpr Index kFewRows = 4;
 
 // lines: numbers of b' that meet one number of a' are side by side.
 Method method_for(Index m, Index n, Index k, bool lines) {
   constexpr Index kSmall = Index{1} << 22;  // multiply-adds, some 50 us
+  const bool read_once = m == 1 || (m <= kFewRows && lines), many = m * n * k >= kSmall;
   if (m * n * k == 0) return Method::blas;
-  if (reproducible()) return m <= kFewRows || m * n * k < kSmall ? Method::direct : Method::packed;
+  if (reproducible()) return read_once || !many ? Method::direct : Method::packed;
   if (m == 1 || n == 1) return Method::vector;
-  if (m <= kFewRows && lines) return Method::direct;
-  return m * n * k < kSmall ? Method::blas : Method::packed;
+  if (read_once) return Method::direct;
+  return many ? Method::packed : Method::blas;
 }
 
 // Numbers that are `step` apart, side by side.
@@ -109,12 +110,14 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
 template <class T>
 void small_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds, const T* bias,
                 Index m, Index n, Index k) {
-  if (m <= kFewRows)
+  if (m == 1 || (m <= kFewRows && b.transposed))
     return parallel_for(0, n, std::max<Index>(512, grain_for(k * m / 4)), [&](Index begin, Index end) {
       kernels::kernels<T>().small_product.multiply(c + begin, ldc, a, {b.at(begin, 0), b.stride, b.transposed}, adds,
                                                    bias == nullptr ? bias : bias + begin, m, end - begin, k);
     });
-  if (b.transposed) return kernels::kernels<T>().small_product.multiply(c, ldc, a, b, adds, bias, m, n, k);
+  constexpr Index kUnpacked = Index{1} << 20;  // multiply-adds up to which packing does not pay
+  if (b.transposed && m * n * k < kUnpacked)
+    return kernels::kernels<T>().small_product.multiply(c, ldc, a, b, adds, bias, m, n, k);
   const auto& kernel = kernels::kernels<T>().packed_product;
   const Index panels = (n + kernel.panel - 1) / kernel.panel, numbers = panels * kernel.panel * k;
   const Scratch memory(static_cast<std::size_t>(numbers + kernel.scratch) * sizeof(T));
