@@ -105,7 +105,7 @@ def from_merges(path: Path, settings: dict[str, Any], name: str) -> Any:
         made.decoder = parts.decoders.ByteLevel()
         if name == "Qwen2Tokenizer":
             made.normalizer = parts.normalizers.NFC()
-            split = parts.pre_tokenizers.Split(parts.Regex(SPLITS["qwen2"]), "isolated")
+            split = parts.pre_tokenizers.Split(parts.Regex(SPLITS["qwen2"][0]), "isolated")
             bytes_ = parts.pre_tokenizers.ByteLevel(add_prefix_space=prefixed, use_regex=False)
             made.pre_tokenizer = parts.pre_tokenizers.Sequence([split, bytes_])
         given = special_tokens(settings)
