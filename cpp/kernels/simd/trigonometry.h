@@ -102,7 +102,7 @@ inline constexpr uint64_t kTwoOverPiBits[20] = {
 // sin or cos of a finite x that is not small, by Payne and Hanek's reduction: of x * 2/pi = mantissa * 2^e * 2/pi only
 // the bits below 4 count, of which 192 are multiplied.
 inline double far(double x, bool is_cosine) {
-  __extension__ using Wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 Wide;
   uint64_t word;
   __builtin_memcpy(&word, &x, sizeof word);
   const uint64_t mantissa = (word & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
