@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...functions.sorting import topk
+
 Hypotheses = list[tuple[list[int], float, None]]
 
 
@@ -40,19 +42,21 @@ class Beams:
         self.running: list[tuple[float, list[int]]] = [(0.0, [])]
         self.finished: list[tuple[float, list[int]]] = []
 
-    def advance(self, log_probs: np.ndarray) -> list[int]:
-        """Continue by log-probabilities (N, V) of the next token; return which rows are continued, none at the end."""
-        totals = log_probs + np.array([score for score, _ in self.running])[:, None]
-        flat = np.where(np.isnan(totals), -np.inf, totals).ravel()
-        kept = min(max(2, 1 + len(self.ends)) * self.count, flat.size)
-        best = np.flatnonzero(flat >= -np.partition(-flat, kept - 1)[kept - 1])
-        best = best[np.argsort(-flat[best], kind="stable")][:kept]  # ties go to the earlier row and token
+    @property
+    def wanted(self) -> int:
+        """How many continuations are looked at: `count` of them remain even if all others end."""
+        return max(2, 1 + len(self.ends)) * self.count
+
+    def advance(self, log_probs: np.ndarray, tokens: np.ndarray) -> list[int]:
+        """Continue by the likeliest tokens (N, K) of each row; return which rows are continued, none at the end."""
+        flat = (log_probs + np.array([score for score, _ in self.running])[:, None]).ravel()
+        best = np.argsort(-flat, kind="stable")[: self.wanted]  # ties go to the earlier row and token
         before, self.running = self.running, []
         parents: list[int] = []
         length = len(before[0][1]) + 1
         for place, at in enumerate(best):
-            parent, token = divmod(int(at), log_probs.shape[1])
-            score = float(flat[at])
+            parent, column = divmod(int(at), log_probs.shape[1])
+            token, score = int(tokens[parent, column]), float(flat[at])
             if score == -np.inf:
                 break
             ids = [*before[parent][1], token]
@@ -89,12 +93,14 @@ def search(
     tokens, open_ones = first, list(every)
     while open_ones:
         scores, begin = step(tokens), 0
+        scores = np.where(np.isnan(scores), -np.inf, scores) if np.isnan(scores).any() else scores
+        likely, words = topk(scores, min(every[0].wanted, scores.shape[1]))
         rows: list[int] = []
         following: list[int] = []
         left = []
         for beams in open_ones:
             end = begin + len(beams.running)
-            parents = beams.advance(scores[begin:end])
+            parents = beams.advance(likely[begin:end], words[begin:end])
             if parents:
                 left.append(beams)
                 rows += [begin + parent for parent in parents]
