@@ -38,14 +38,14 @@ def options(c: Configuration) -> dict[str, Options]:
         }
         made["relative_norm"] = "layer_norm" in c.norm_rel_ebd
     first = {}
-    if (kernel := c.conv_kernel_size or 0) > 0:
-        groups = c.get("conv_groups", 1)
+    kernel, groups, activation = c.conv_kernel_size, c.get("conv_groups", 1), c.get("conv_act")
+    if kernel > 0:
         if type(groups) is not int or groups < 1 or c.hidden_size % groups or kernel % 2 == 0:
             raise ValueError(
                 "conv_kernel_size must be odd, and conv_groups divide hidden_size; got conv_kernel_size = "
-                f"{kernel}, conv_groups = {shown(groups)}"
+                f"{shown(kernel)}, conv_groups = {shown(groups)}"
             )
-        activation = c.activation("conv_act") if c.get("conv_act") else "tanh"
+        activation = c.activation("conv_act") if activation else "tanh"
         first["convolution"] = {"kernel": kernel, "groups": groups, "activation": activation}
     terms = 1 + ("c2p" in kinds) + ("p2c" in kinds)
     scale = (c.hidden_size // c.num_attention_heads * terms) ** -0.5
@@ -61,7 +61,7 @@ MORE = {
     "vocab_size": 128100, "hidden_size": 1536, "num_hidden_layers": 24, "num_attention_heads": 24,
     "intermediate_size": 6144, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "relative_attention": False,
     "max_relative_positions": -1, "position_buckets": -1, "position_biased_input": True, "norm_rel_ebd": "none",
-    "share_att_key": False, "conv_kernel_size": None, "legacy": True, "pooler_dropout": 0.0,
+    "share_att_key": False, "conv_kernel_size": 0, "legacy": True, "pooler_dropout": 0.0,
     "pooler_hidden_act": "gelu",
 }  # fmt: skip
 OLD_WORDS = masked_words(
