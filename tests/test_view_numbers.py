@@ -129,7 +129,8 @@ def test_a_page_is_never_written_with_what_json_lacks():
 
 
 READ = """
-const root = {{ querySelector: (name) => (name.startsWith("script") ? {{ textContent: {text} }} : null) }};
+const script = {{ textContent: {text} }};
+const root = {{ closest: () => null, querySelector: (name) => (name.startsWith("script") ? script : null) }};
 {code}
 const found = weightsOf(data), rows = [];
 for (let h = 0; h < found.heads; h++) for (let q = 0; q < found.Lq; q++) {{

@@ -59,6 +59,11 @@ class AttentionSliders(SliderView):
     """
 
     model = "attention"
+    told = (
+        "Cells are weights in hundredths, 25 for 0.25; a dot is a weight of 0. A row is a query, a column a key. Real "
+        "keys are the first ones: those after them are padding and get no weight; with causal also those after the "
+        "query."
+    )
 
     def __init__(
         self,
@@ -154,13 +159,6 @@ class AttentionSliders(SliderView):
         return (
             f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" font-size="12" fill="{INK}">'
             f"{frame}{cells}{rows}{columns}{shares}</svg>"
-        )
-
-    def _rounding(self, about: dict[str, Any]) -> str:
-        return (
-            "Cells are weights in hundredths, 25 for 0.25; a dot is a weight of 0. A row is a query, a column a key. "
-            "Real keys are the first ones: those after them are padding and get no weight; with causal also those "
-            "after the query."
         )
 
     def _still(self) -> Figure:

@@ -54,6 +54,7 @@ class BandwidthSlider(SliderView):
     """
 
     model = "regression"
+    told = "The estimate at the query is the mean of the training points by their weights."
 
     def __init__(
         self,
@@ -191,9 +192,6 @@ class BandwidthSlider(SliderView):
             f'<polyline class="estimate" points="{path(y)}" fill="none" stroke="{BLUE}" stroke-width="2"/>'
             f'<g fill="{RED}" stroke="#777">{points}</g></svg>'
         )
-
-    def _rounding(self, about: dict[str, Any]) -> str:
-        return "The estimate at the query is the mean of the training points by their weights."
 
     def _still(self) -> Figure:
         from matplotlib.figure import Figure

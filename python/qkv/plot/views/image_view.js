@@ -39,7 +39,7 @@ function draw() {
   const place = data.words ? -1 : query - special;
   if (place >= 0) {
     context.strokeStyle = "#00b4ff";
-  X
+    context.lineWidth = Math.max(2 * width / Math.max(width, 360), width / 200);  // two pixels of the screen
     context.strokeRect((place % columns) * wide, Math.floor(place / columns) * high, wide, high);
   }
   const best = found.map((weight, i) => [weight, i]).sort((a, b) => loud(b[0]) - loud(a[0])).slice(0, 3);

@@ -43,6 +43,7 @@ class SliderView(View):
 
     script = "sliders"
     model = ""
+    told = ""  # below the picture
 
     def __init__(self, controls: Sequence[Control], title: str | None) -> None:
         self.controls, self.title = list(controls), title
@@ -52,6 +53,9 @@ class SliderView(View):
 
     def _picture(self, **values: Any) -> str:
         raise NotImplementedError
+
+    def _rounding(self, about: dict[str, Any]) -> str:
+        return self.told
 
     def _data(self) -> dict[str, Any]:
         return {"model": self.model, "controls": [c._asdict() for c in self.controls], **self._numbers()}
