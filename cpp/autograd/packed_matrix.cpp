@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "kernels/kernels.h"
 
 namespace qkv {
 namespace {
@@ -34,9 +35,10 @@ template <class T> void PackedMatrix::copy_part(T* y, Index row, Index begin, In
     if (bfloat16) {
       const Index pairs = (columns + 1) / 2;
       const auto* words = static_cast<const std::uint32_t*>(numbers.raw()) + row / panel * pairs * panel + lane;
-      for (Index k = begin; k < end; ++k) {
+      for (Index k = begin; k < end; k += 2) {
         const std::uint32_t word = words[k / 2 * panel];
-        *y++ = from_bits(k % 2 == 0 ? word << 16 : word & 0xffff0000u);
+        *y++ = from_bits(word << 16);
+        if (k + 1 < end) *y++ = from_bits(word & 0xffff0000u);
       }
       return;
     }
@@ -53,13 +55,17 @@ Array PackedMatrix::plain() const {
   Array result({rows, columns}, dtype());
   visit_floating(dtype(), [&]<class T>(T) {
     T* y = result.data<T>();
-    const Index height = std::max<Index>(panel, 16);
+    const Index height = bfloat16 ? std::max<Index>(panel, 16) : panel;
     parallel_for(0, (rows + height - 1) / height, grain_for(height * columns), [&](Index first, Index last) {
       const Index end = std::min(rows, last * height);
       for (Index top = first * height; top < end; top += height)
-        for (Index k = 0; k < columns; k += kAtOnce)
-          for (Index row = top; row < std::min(end, top + height); ++row)
-            copy_part(y + row * columns + k, row, k, std::min(columns, k + kAtOnce));
+        if (!bfloat16)
+          kernels::kernels<T>().layout.transpose(y + top * columns, columns, numbers.data<T>() + top * columns, panel,
+                                                 columns, std::min(panel, end - top));
+        else
+          for (Index k = 0; k < columns; k += kAtOnce)
+            for (Index row = top; row < std::min(end, top + height); ++row)
+              copy_part(y + row * columns + k, row, k, std::min(columns, k + kAtOnce));
     });
   });
   return result;

@@ -162,10 +162,10 @@ class Arena : NonCopyable {
  public:
   static constexpr std::size_t kBytes = std::size_t{64} << 20;
   Arena() : memory_(static_cast<char*>(aligned_block(kHugePage, kBytes))) {
-    if (memory_ == nullptr) throw std::bad_alloc();
-    madvise(memory_, kBytes, MADV_HUGEPAGE);
+    if (is_there()) madvise(memory_, kBytes, MADV_HUGEPAGE);
   }
   ~Arena() { free_block(memory_); }
+  bool is_there() const { return memory_ != nullptr; }
   // Null if there is no room.
   char* take(std::size_t bytes) {
     if (used_ + bytes > kBytes) return nullptr;
@@ -193,11 +193,12 @@ LastArena& last_arena() {
 
 std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
   const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  if (size > Arena::kBytes / 8) {
-    std::shared_ptr<Buffer> apart = allocate(bytes);
-    apart->bypass_cache();
-    return apart;
-  }
+  const auto apart = [&] {
+    std::shared_ptr<Buffer> memory = allocate(bytes);
+    memory->bypass_cache();
+    return memory;
+  };
+  if (size > Arena::kBytes / 2) return apart();
   LastArena& last = last_arena();
   std::shared_ptr<Arena> arena;
   char* block = nullptr;
@@ -205,11 +206,11 @@ std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
     const Lock lock(last.mutex);
     if (last.arena && last.arena.use_count() > 1) block = last.arena->take(size);
     if (block == nullptr) {
-      last.arena = std::make_shared<Arena>();
-      block = last.arena->take(size);
-    }
-    arena = last.arena;
+      arena = std::make_shared<Arena>();
+      if (arena->is_there()) block = (last.arena = arena)->take(size);
+    } else arena = last.arena;
   }
+  if (block == nullptr) return apart();  // there is no room for so much at a time
   return borrow(block, bytes, {block, [arena, size](void* p) { empty_pages(p, size); }});
 }
 

