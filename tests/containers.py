@@ -79,7 +79,7 @@ SKIPPING = [
 ]
 BERT_MODELS = [
     models.BertModel, models.BertForPreTraining, models.BertForMaskedLM,
-    models.BertForSequenceClassification, models.BertForTokenClassification,
+    models.BertForSequenceClassification, models.BertForTokenClassification, models.BertForQuestionAnswering,
 ]  # fmt: skip
 
 

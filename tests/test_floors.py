@@ -45,6 +45,7 @@ IMPORTS_BY_NAME = {  # modules that import what a variable names
     "data.dates": "Babel",
     "interop": "its own modules",
     "models.architectures.table": "its own package's module of a type of model",
+    "torch": "its own modules, when they are asked for",
     "torch._outside": "the places where a name of PyTorch has an answer",
 }
 ROOMS = {  # like the folders, of packages of python/qkv

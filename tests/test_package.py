@@ -134,7 +134,7 @@ def test_show_config_prints_it(capsys):
     assert lines[2].startswith("BLAS      OpenBLAS")
     assert lines[2].endswith(facts["blas_core"])
     assert lines[3] == f"threads   {facts['threads']}"
-    assert lines[4] == "batches   kernels are chosen by the whole work"
+    assert lines[4] == "results   may differ between CPUs in their last bits"
     assert lines[5:] == [f"note      {note}" for note in facts["notes"]]
 
 

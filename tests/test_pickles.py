@@ -44,6 +44,7 @@ MODELS = {
             "BertForMaskedLM",
             "BertForSequenceClassification",
             "BertForTokenClassification",
+            "BertForQuestionAnswering",
         )
     },
 }

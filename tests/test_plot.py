@@ -369,7 +369,7 @@ def test_a_formula_names_what_its_axes_count():
 
 class TestEveryPlot:
     def test_all_are_here(self):
-        assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()}
+        assert set(EVERY) == {name for name in plot.__all__ if name[0].islower()} - {"by_words"}  # no picture
 
     @pytest.mark.parametrize("name", EVERY)
     def test_gives_the_figure_and_its_axes(self, name):

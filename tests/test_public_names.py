@@ -135,11 +135,15 @@ def test_question_marks_show_signatures():
         (nn.Linear, "Linear", "Linear(in_features, out_features, bias=True)"),
         (nn.Linear(2, 3), "layer", "layer(x)"),
         (nn.MultiHeadAttention(4, 2), "mha", "mha(\n"),
-        (qkv.softmax, "softmax", "softmax(x: 'Any', axis: 'int' = -1, temperature: 'float' = 1.0) -> 'Any'"),
+        (
+            qkv.softmax,
+            "softmax",
+            "softmax(x: 'Numbers', axis: 'int' = -1, temperature: 'float' = 1.0) -> 'Result'",
+        ),
         (
             qkv.NadarayaWatson,
             "NW",
-            "NW(\n    kernel: 'Kernel' = 'gaussian',\n    bandwidth: 'Any' = 1.0,\n    degree: 'int' = 0,\n)",
+            "NW(\n    kernel: 'Kernel' = 'gaussian',\n    bandwidth: 'ArrayLike' = 1.0,\n    degree: 'int' = 0,\n)",
         ),
         (T.sum, "t.sum", "t.sum(axis=None, keepdims=False)"),
     ]:

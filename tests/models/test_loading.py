@@ -248,7 +248,6 @@ def test_configurations_that_are_refused(folder, entries, text):
 def test_options_that_other_types_have_not(tmp_path):
     for entries, text in [
         ({"model_type": "bloom", "apply_residual_connection_post_layernorm": True}, "apply_residual.* must be False"),
-        ({"model_type": "deberta-v2", "conv_kernel_size": 3}, "conv_kernel_size must be 0"),
         ({"model_type": "roberta", "is_decoder": True}, "is_decoder must be False"),
         ({"model_type": "roberta", "position_embedding_type": "relative_key"}, "position_embedding_type must"),
         ({"model_type": "t5", "feed_forward_proj": "gated-mish"}, "feed_forward_proj must be an activation"),

@@ -193,7 +193,7 @@ def test_gradients_after_inference():
 
 def test_a_graph_that_waits_keeps_the_memory_it_saved():
     layer = made((384, 576))
-    loss = (layer(draw(5, 384)) ** 2).sum()
+    loss = (layer(qkv.tensor(draw(5, 384), requires_grad=True)) ** 2).sum()
     expected = bits(np.asarray(layer.weight))
     for _ in range(3):
         infer(layer, draw(3, 384))

@@ -129,7 +129,7 @@ class MultiheadAttention(Module):
             context = weights @ v
             weights = mean(weights, 1) if average_attn_weights else weights
         else:
-            context = F.attend_watched(self, (q, k, v), mask, self.dropout if self.training else 0.0, seen)
+            context = F._attend_watched(self, (q, k, v), mask, self.dropout if self.training else 0.0, seen)
         rows = seen("heads", context).permute(2, 0, 1, 3)
         rows = rows.reshape(length * batch, self.embed_dim)
         out = self.out_proj(rows).reshape(length, batch, self.embed_dim)

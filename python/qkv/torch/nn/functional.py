@@ -246,7 +246,7 @@ def scaled_dot_product_attention(
     return watching.attention(module, inputs, options, *_ways(dropout_p, options))  # type: ignore[no-any-return]
 
 
-def attend_watched(module, inputs, attn_mask, dropout_p, seen) -> Tensor:
+def _attend_watched(module, inputs, attn_mask, dropout_p, seen) -> Tensor:
     """The same in a layer that sees its scores and weights by ``seen(word, value)``, and the rest itself."""
     options = {"attn_mask": attn_mask, "is_causal": False, "scale": None, "enable_gqa": False}
     return watching.with_weights(module, inputs, options, *_ways(dropout_p, options), seen)  # type: ignore[no-any-return]
