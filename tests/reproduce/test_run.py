@@ -92,6 +92,17 @@ def test_a_good_run(command, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["notebooks", "reproduced"]
 
 
+def test_a_view_stays_a_view_on_its_page(command, tmp_path):
+    source = "from qkv import plot\nimport numpy as np\nplot.token_view(np.eye(3), list('abc'))"
+    write(tmp_path / "notebooks", "a.ipynb", ("markdown", "## D0-01"), ("code", source))
+    command("reproduce", "D0-01")
+    folder = tmp_path / "reproduced"
+    assert not (folder / "figures").exists() or not os.listdir(folder / "figures")
+    notebook = nbformat.read(folder / "notebooks" / "a.ipynb", as_version=4)
+    assert {"text/html", "image/png"} <= set(notebook.cells[1].outputs[0].data)
+    assert '<div class="output html">' in (folder / "notebooks" / "a.html").read_text()
+
+
 def test_a_picture_that_nothing_compares_is_a_failure(command, tmp_path):
     source = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nshown = plt.gcf()"
     later = (

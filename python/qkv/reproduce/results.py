@@ -54,6 +54,12 @@ def outputs(notebook: Any) -> Iterator[tuple[Any, Any, list[str]]]:
             yield cell, output, ids
 
 
+def is_figure(output: Any) -> bool:
+    """Say whether an output is a figure; a view with a script has a picture beside its HTML, for other readers."""
+    data = output.get("data", {})
+    return "image/png" in data and "text/html" not in data
+
+
 def read_records(result: Result) -> None:
     """Take the checks out of the notebook's outputs."""
     place = {"notebook": result.path.name}
@@ -79,7 +85,7 @@ def take_pictures(result: Result) -> None:
         number = int(larger.get("number", 0))
         if "number" in larger and number not in compared:
             cell.outputs += [_not_compared(id) for id in ids]
-        if "image/png" in data:
+        if is_figure(output):
             png = base64.b64decode(larger.get("png", data["image/png"]))
             caption = larger.get("caption", "")
             result.pictures.append(Picture(compared.get(number, ""), ids, png, caption))

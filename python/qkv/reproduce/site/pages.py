@@ -10,7 +10,7 @@ from ..arrays import DATA, stored
 from ..display import MIME
 from ..registry import cells_with_ids
 from ..report import Entry, ids_of, worst
-from ..results import Picture, Result
+from ..results import Picture, Result, is_figure
 from .prose import Headings, reader, with_formulas
 
 _SCALE = 0.65  # of a figure's dots on the page, where there is room; screens with more dots show all of them
@@ -68,7 +68,7 @@ def _add_outputs(
     rows: list[dict[str, Any]] = []
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
-        if MIME in data or "image/png" in data:
+        if MIME in data or is_figure(output):
             if not groups or groups[-1]["kind"] != "results":
                 groups.append({"kind": "results", "figures": [], "checks": []})
             group = groups[-1]
