@@ -266,9 +266,9 @@ def rotary(
             f"partial_rotary_factor must be 1 with rope_type {rule!r} because all features turn; got {shown(factor)}"
         )
     options: dict[str, Any] = {"rotary_base": theta}
-    head = c.get("head_dim") or c.hidden_size // c.num_attention_heads
+    width = head_width(c)
     if part is not None:
-        options["rotary_dim"] = int(head * part)
+        options["rotary_dim"] = int(width * part)
     if rule != "default":
         if rule == "dynamic":  # Hugging Face scales beyond this entry of the configuration
             rules["original_max_position_embeddings"] = c.max_position_embeddings
@@ -277,6 +277,12 @@ def rotary(
             rules["factor"] = c.max_position_embeddings / rules["original_max_position_embeddings"]
         options["rotary_scaling"] = rules
     return options
+
+
+def head_width(c: Configuration) -> int:
+    """Return how many features a head has."""
+    width: int = c.get("head_dim") or c.hidden_size // c.num_attention_heads
+    return width
 
 
 def layer_types(c: Configuration, slides: Callable[[int], bool]) -> list[str]:

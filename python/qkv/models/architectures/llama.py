@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .configuration import Configuration, rotary, sizes
+from .configuration import Configuration, head_width, rotary, sizes
 from .table import Architecture, Options, biases, decoder_heads, language_head, only_body, projections
 
 DEFAULTS: dict[str, Any] = {
@@ -14,6 +14,7 @@ DEFAULTS: dict[str, Any] = {
     "attention_dropout": 0.0, "mlp_bias": False, "tie_word_embeddings": False, "is_causal": True,
 }  # fmt: skip
 NULLS = {"is_causal": False, "attention_dropout": 0.0}
+WITHOUT_BIAS = {k: v for k, v in DEFAULTS.items() if k not in ("attention_bias", "mlp_bias")}
 
 
 def block(c: Configuration, entry: str = "hidden_act", **changes: Any) -> Options:
@@ -21,7 +22,7 @@ def block(c: Configuration, entry: str = "hidden_act", **changes: Any) -> Option
     return {
         **sizes(c, entry),
         "num_kv_heads": c.num_key_value_heads or c.num_attention_heads,
-        "head_dim": c.get("head_dim") or c.hidden_size // c.num_attention_heads,
+        "head_dim": head_width(c),
         "gated": True,
         "norm": "rms",
         "norm_eps": c.rms_norm_eps,

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from .configuration import windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import DEFAULTS, block, body
+from .llama import WITHOUT_BIAS, block, body
 from .table import decoder_heads
 
 ARCHITECTURE = replace(
     LLAMA,
     model_type="mistral",
     classes="Mistral",
-    defaults={k: v for k, v in DEFAULTS.items() if k not in ("attention_bias", "mlp_bias")}
+    defaults=WITHOUT_BIAS
     | {
         "intermediate_size": 14336,
         "num_key_value_heads": 8,

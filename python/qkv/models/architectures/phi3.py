@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .configuration import Configuration, rotary, windows
+from .configuration import Configuration, head_width, rotary, windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import DEFAULTS, NAMES, block, body
+from .llama import NAMES, WITHOUT_BIAS, block, body
 from .table import Names, Options, Piece, decoder_heads
 
 
@@ -20,7 +20,7 @@ def options(c: Configuration) -> dict[str, Options]:
 
 def names(c: Configuration) -> Names:
     """Return all names; queries, keys and values are one matrix, gates and inner features another."""
-    width = c.get("head_dim") or c.hidden_size // c.num_attention_heads
+    width = head_width(c)
     keys = (c.num_key_value_heads or c.num_attention_heads) * width
     rows = (c.num_attention_heads * width, keys, keys)
     own, inner = "layers.{}.self_attn.", "layers.{}.mlp.gate_up_proj"
@@ -37,7 +37,7 @@ ARCHITECTURE = replace(
     LLAMA,
     model_type="phi3",
     classes="Phi3",
-    defaults={k: v for k, v in DEFAULTS.items() if k not in ("attention_bias", "mlp_bias")}
+    defaults=WITHOUT_BIAS
     | {
         "vocab_size": 32064,
         "hidden_size": 3072,

@@ -5,10 +5,10 @@ from typing import Any
 
 from .configuration import Configuration, layer_types, windows
 from .llama import ARCHITECTURE as LLAMA
-from .llama import DEFAULTS, block, body
+from .llama import WITHOUT_BIAS, block, body
 from .table import Options
 
-QWEN = {k: v for k, v in DEFAULTS.items() if k not in ("attention_bias", "mlp_bias")} | {
+QWEN = WITHOUT_BIAS | {
     "vocab_size": 151936,
     "intermediate_size": 22016,
     "num_key_value_heads": 32,
