@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .settings import check_entries
-
 
 def numbers(value: Any) -> list[int]:
     """Return the ids of an entry that is one, a list of them, or nothing."""
@@ -45,7 +43,6 @@ class Rules:
         source: np.ndarray | None = None,
         skipped: np.ndarray | None = None,
     ) -> None:
-        check_entries(entries)
         if entries.get("force_bos_token_to_be_generated"):  # of old BART
             entries = {"forced_bos_token_id": entries.get("bos_token_id"), **entries}
         self.entries, self.ends, self.first, self.length, self.source = entries, ends, first, length, source
