@@ -117,8 +117,6 @@ TOKENIZER_CONFIG = Entries(
     {"init_inputs": ((), [], None), "sp_model_kwargs": ({}, None), "fix_mistral_regex": (False, None)},
 )
 
-SPECIAL_TOKENS_MAP = Entries(frozenset(_TOKENS.split()), {})
-
 TOKENIZER_JSON = Entries(
     frozenset(_FILE.split()),
     {"padding": _PADDING},

@@ -43,20 +43,20 @@ WHOLE_WORDS = ("llama-bpe", "tekken")  # whose vocabularies hold words that no m
 CONTROL, OWN = 3, 4  # types of tokens that are never split
 
 
-def _set_parts(made: Any, library: Any, split: str) -> None:
-    """Split texts as the rule of that name does."""
+def set_parts(made: Any, library: Any, split: str, prefixed: bool = False) -> None:
+    """Split texts as the rule of that name does, with a space before the first word if `prefixed`."""
     parts = library.pre_tokenizers
     if split == "qwen2":
         made.normalizer = library.normalizers.NFC()
     if split in SPLITS:
         rules = [parts.Split(library.Regex(rule), "isolated") for rule in SPLITS[split]]
         made.pre_tokenizer = parts.Sequence(
-            [*rules, parts.ByteLevel(add_prefix_space=False, use_regex=False)]
+            [*rules, parts.ByteLevel(add_prefix_space=prefixed, use_regex=False)]
         )
     elif split == "smollm":
-        made.pre_tokenizer = parts.Sequence([parts.Digits(True), parts.ByteLevel(add_prefix_space=False)])
+        made.pre_tokenizer = parts.Sequence([parts.Digits(True), parts.ByteLevel(add_prefix_space=prefixed)])
     else:
-        made.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
+        made.pre_tokenizer = parts.ByteLevel(add_prefix_space=prefixed)
     made.decoder = library.decoders.ByteLevel()
 
 
@@ -123,7 +123,7 @@ def _of_merges(path: Path, library: Any, words: Any, merges: Any, types: Any, sp
         pairs = [tuple(pair.split(" ", 1)) for pair in merges]
         model = library.models.BPE(vocabulary, pairs, fuse_unk=False, ignore_merges=split in WHOLE_WORDS)
         made = library.Tokenizer(model)
-        _set_parts(made, library, split)
+        set_parts(made, library, split)
         types = types if isinstance(types, list) else []
         made.add_special_tokens([w for w, t in zip(words, types, strict=False) if t == CONTROL])
         made.add_tokens([w for w, t in zip(words, types, strict=False) if t == OWN])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.folders import LARGEST_JSON, optional_json
-from .gguf_vocabulary import SPLITS
+from .gguf_vocabulary import set_parts
 from .library import errors_as, library
 from .sentencepieces import MODELS, from_sentencepieces
 from .settings import (
@@ -101,13 +101,7 @@ def from_merges(path: Path, settings: dict[str, Any], name: str) -> Any:
         vocabulary, merges = parts.models.BPE.read_file(str(words), str(path))
         made = parts.Tokenizer(parts.models.BPE(vocabulary, merges, fuse_unk=False))
         prefixed = bool(settings.get("add_prefix_space", False))
-        made.pre_tokenizer = parts.pre_tokenizers.ByteLevel(add_prefix_space=prefixed)
-        made.decoder = parts.decoders.ByteLevel()
-        if name == "Qwen2Tokenizer":
-            made.normalizer = parts.normalizers.NFC()
-            split = parts.pre_tokenizers.Split(parts.Regex(SPLITS["qwen2"][0]), "isolated")
-            bytes_ = parts.pre_tokenizers.ByteLevel(add_prefix_space=prefixed, use_regex=False)
-            made.pre_tokenizer = parts.pre_tokenizers.Sequence([split, bytes_])
+        set_parts(made, parts, "qwen2" if name == "Qwen2Tokenizer" else "gpt-2", prefixed)
         given = special_tokens(settings)
         if name in ("RobertaTokenizer", "BartTokenizer"):
             usual = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>"}
