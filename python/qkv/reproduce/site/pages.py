@@ -165,7 +165,7 @@ def figure(picture: Picture, entries: Mapping[str, Entry]) -> dict[str, Any]:
         "title": title,
         "caption": with_formulas(captions().get(picture.name, "")),
         "alt": ". ".join(part.rstrip(".") for part in [title, picture.caption] if part) or picture.name,
-        "photo": any(id in ("T-VIT",) for id in ids),
+        "photo": "T-VIT" in ids,
     }
 
 
