@@ -49,9 +49,10 @@ def packed(
     """
     H, Lq, Lk = layers[0].shape
     shape = len(layers), H, Lq, Lk
-    top = largest(layers)
+    low, high = ends_of(layers)
+    top = max(-low, high)
     if signed is None:
-        signed = has_negative(layers)
+        signed = low < 0
     scale = top if signed and top else max(top, 1.0)
     about: dict[str, Any] = {
         "shape": shape,
