@@ -1,7 +1,7 @@
 #include "autograd/packed_matrix.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 
 #include "core/parallel.h"
 #include "kernels/kernels.h"
@@ -11,12 +11,6 @@ namespace {
 
 // Memory of less is not worth a look at what other threads do.
 constexpr Index kLeastBytes = Index{1} << 16;
-
-float from_bits(std::uint32_t bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
 
 // Whether the Tensor alone holds its memory, all of it, and the form has the same numbers.
 bool can_go(const TensorImpl& t, const PackedMatrix& form) {
@@ -37,8 +31,8 @@ template <class T> void PackedMatrix::copy_part(T* y, Index row, Index begin, In
       const auto* words = static_cast<const std::uint32_t*>(numbers.raw()) + row / panel * pairs * panel + lane;
       for (Index k = begin; k < end; k += 2) {
         const std::uint32_t word = words[k / 2 * panel];
-        *y++ = from_bits(word << 16);
-        if (k + 1 < end) *y++ = from_bits(word & 0xffff0000u);
+        *y++ = std::bit_cast<float>(word << 16);
+        if (k + 1 < end) *y++ = std::bit_cast<float>(word & 0xffff0000u);
       }
       return;
     }
@@ -50,8 +44,8 @@ template void PackedMatrix::copy_part(float*, Index, Index, Index) const;
 template void PackedMatrix::copy_part(double*, Index, Index, Index) const;
 
 Array PackedMatrix::plain() const {
-  const Uninterrupted whole;     // it stands for an Array that is there
-  constexpr Index kAtOnce = 64;  // columns, of which all rows of a panel are read while they are in the first cache
+  const Uninterrupted whole;     // callers read an Array that they have
+  constexpr Index kAtOnce = 64;  // columns; all rows of a panel are read while these are in the first cache
   Array result({rows, columns}, dtype());
   visit_floating(dtype(), [&]<class T>(T) {
     T* y = result.data<T>();

@@ -152,6 +152,16 @@ std::shared_ptr<Buffer> Buffer::without_memory(std::size_t bytes) {
   return std::shared_ptr<Buffer>(new Buffer(nullptr, bytes, nullptr));
 }
 
+namespace {
+
+std::shared_ptr<Buffer> allocate_apart(std::size_t bytes) {
+  std::shared_ptr<Buffer> memory = Buffer::allocate(bytes);
+  memory->bypass_cache();
+  return memory;
+}
+
+}  // namespace
+
 #if defined(MADV_HUGEPAGE)
 
 namespace {
@@ -193,12 +203,7 @@ LastArena& last_arena() {
 
 std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
   const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  const auto apart = [&] {
-    std::shared_ptr<Buffer> memory = allocate(bytes);
-    memory->bypass_cache();
-    return memory;
-  };
-  if (size > Arena::kBytes / 2) return apart();
+  if (size > Arena::kBytes / 2) return allocate_apart(bytes);
   LastArena& last = last_arena();
   std::shared_ptr<Arena> arena;
   char* block = nullptr;
@@ -210,17 +215,13 @@ std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
       if (arena->is_there()) block = (last.arena = arena)->take(size);
     } else arena = last.arena;
   }
-  if (block == nullptr) return apart();  // there is no room for so much at a time
+  if (block == nullptr) return allocate_apart(bytes);  // there is no room for so much at a time
   return borrow(block, bytes, {block, [arena, size](void* p) { empty_pages(p, size); }});
 }
 
 #else
 
-std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) {
-  std::shared_ptr<Buffer> apart = allocate(bytes);
-  apart->bypass_cache();
-  return apart;
-}
+std::shared_ptr<Buffer> Buffer::allocate_beside(std::size_t bytes) { return allocate_apart(bytes); }
 
 #endif
 

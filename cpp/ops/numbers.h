@@ -5,15 +5,11 @@
 
 namespace qkv::ops {
 
-namespace numbers {
-inline double of(kernels::Unary f, double x) {
+inline double log_of(double x) {
   double y;
-  kernels::kernels<double>().elementwise.unary(f, &y, &x, 1);
+  kernels::kernels<double>().elementwise.unary(kernels::Unary::logarithm, &y, &x, 1);
   return y;
 }
-}  // namespace numbers
-
-inline double log_of(double x) { return numbers::of(kernels::Unary::logarithm, x); }
 inline double power_of(double base, double exponent) {
   double y;
   kernels::kernels<double>().elementwise.binary(kernels::Binary::power, &y, &base, 0, &exponent, 0, 1);

@@ -23,9 +23,10 @@ constexpr Index kBlockKeys = 128;
 // of a mask or of weights.
 template <class T> inline Index key_step(const AttentionProblem<T>& p) {
   if (p.reproducible) return kBlockKeys;
-  const Index most = kBlockKeys, steps = (p.keys + most - 1) / most;
+  const Index steps = (p.keys + kBlockKeys - 1) / kBlockKeys;
   static_assert(kFormulaBlock % kBlockKeys == 0);
-  if (p.formula != nullptr && p.formula->mask.count > 0) return most;  // so that a step lies in one block of its mask
+  if (p.formula != nullptr && p.formula->mask.count > 0)
+    return kBlockKeys;  // so that a step lies in one block of its mask
   return steps == 0 ? 16 : ((p.keys + steps - 1) / steps + 15) / 16 * 16;
 }
 
@@ -46,7 +47,7 @@ template <class T> struct RowBlock {
   Index next;      // queries from these rows to those of the tile that comes next, if known, else 0
   // Panels of at most this many rows read keys and values feature by feature (decode.h).
   static constexpr Index kDecodeRows = 4;
-  // By the rows of the problem, of which a panel holds more or fewer from one instruction set to the next.
+  // By the rows of the problem: how many of them a panel holds depends on the instruction set.
   bool is_decode() const {
     return problem->heads / problem->kv_heads * problem->queries <= kDecodeRows && !problem->reproducible;
   }

@@ -20,13 +20,16 @@ enum class Method {
   packed,  // large: panels of b', packed first, on the pool
 };
 
-// Rows that meet lines of b' where they are, however many there are; one row does with columns, too.
-constexpr Index kFewRows = 4;
+// Whether m rows are too few for b' to be packed, however large it is; one row reads it as it lies, and a few rows do
+// where its lines (the numbers that meet one number of a') are side by side.
+bool reads_once(Index m, bool lines) {
+  constexpr Index kFewRows = 4;
+  return m == 1 || (m <= kFewRows && lines);
+}
 
-// lines: numbers of b' that meet one number of a' are side by side.
 Method method_for(Index m, Index n, Index k, bool lines) {
   constexpr Index kSmall = Index{1} << 22;  // multiply-adds, some 50 us
-  const bool read_once = m == 1 || (m <= kFewRows && lines), many = m * n * k >= kSmall;
+  const bool read_once = reads_once(m, lines), many = m * n * k >= kSmall;
   if (m * n * k == 0) return Method::blas;
   if (reproducible()) return read_once || !many ? Method::direct : Method::packed;
   if (m == 1 || n == 1) return Method::vector;
@@ -110,7 +113,7 @@ void packed_gemm(T* c, Index ldc, kernels::Operand<T> a, kernels::Operand<T> b, 
 template <class T>
 void small_gemm(T* c, Index ldc, const kernels::Operand<T>& a, const kernels::Operand<T>& b, bool adds, const T* bias,
                 Index m, Index n, Index k) {
-  if (m == 1 || (m <= kFewRows && b.transposed))
+  if (reads_once(m, b.transposed))
     return parallel_for(0, n, std::max<Index>(512, grain_for(k * m / 4)), [&](Index begin, Index end) {
       kernels::kernels<T>().small_product.multiply(c + begin, ldc, a, {b.at(begin, 0), b.stride, b.transposed}, adds,
                                                    bias == nullptr ? bias : bias + begin, m, end - begin, k);

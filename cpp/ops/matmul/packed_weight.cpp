@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <optional>
 
@@ -31,11 +32,7 @@ template <class T> class Source {
   Array array_;
 };
 
-std::uint32_t bits_of(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
+std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 // Whether rounding leaves all bits as they are.
 bool is_rounded(const float* x, const float* rounded, Index n) {
