@@ -157,7 +157,7 @@ def test_functions_have_the_extension_s_signatures():
 
 
 def statements(text: str) -> list[str]:
-    """Return a module's statements without its imports, of which a stub keeps those that it needs."""
+    """Return a module's statements without its imports; a stub keeps those that it needs."""
     imports = (ast.Import, ast.ImportFrom)
     return [ast.unparse(node) for node in ast.parse(text).body if not isinstance(node, imports)]
 

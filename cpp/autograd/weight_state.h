@@ -27,7 +27,7 @@ class WeightState {
   }
 
  private:
-  // In bytes, from the first of its memory, all of which a weight has whose numbers are elsewhere.
+  // In bytes, from the first of its memory; a weight whose numbers are elsewhere begins there.
   static std::ptrdiff_t offset(const Array& weight, bool away) {
     return away ? 0 : static_cast<const char*>(weight.first()) - static_cast<const char*>(weight.buffer()->data());
   }

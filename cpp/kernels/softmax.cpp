@@ -243,8 +243,8 @@ template <class T> void log_forward_columns(T* y, const T* x, T scale, Index ste
       [](Vec<T> d, Vec<T> rest) { return d - rest; });
 }
 
-// dx = scale * value(dy, y, the column's sum), of which each row makes term(sum so far, dy, y). A column to which no
-// gradient arrives gets none, even if it holds NaN: 0 times what is there is not looked at.
+// dx = scale * value(dy, y, the column's sum); with each row the sum becomes term(sum so far, dy, y). A column to which
+// no gradient arrives gets none, even if it holds NaN: 0 times what is there is not looked at.
 template <class T, class Term, class Value>
 void backward_columns_by(T* dx, const T* dy, const T* y, T scale, Index step, Index rows, Index n, Term term,
                          Value value) {

@@ -1,4 +1,4 @@
-"""qkv.torch.d2l says of which edition it is, and has what the older one has as functions."""
+"""qkv.torch.d2l says which edition it follows, and has what the older one has as functions."""
 
 from __future__ import annotations
 

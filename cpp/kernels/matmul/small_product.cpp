@@ -162,8 +162,8 @@ void row_by_lines(T* c, const T* a, Index step, const T* b, Index ldb, bool adde
   }
 }
 
-// c (columns) = a (depth) @ columns of b, each of which is side by side: turned in registers, several vectors of
-// columns at a time, because each waits for its own sums.
+// c (columns) = a (depth) @ columns of b; the numbers of a column are side by side. They are turned in registers,
+// several vectors of columns at a time, because each waits for its own sums.
 template <class T>
 void row_by_columns(T* c, const T* a, Index step, const T* b, Index ldb, bool added, const T* bias, Index n,
                     Index depth) {

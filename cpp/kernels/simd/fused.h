@@ -1,5 +1,5 @@
-// Products and sums of which the source says how they are rounded: the compiler joins none by itself, since of
-// a * b + c * d it may fuse either product and chooses by what is around it.
+// Products and sums that are rounded as the source says. The compiler joins none by itself: in a * b + c * d it may
+// fuse either product, and it chooses by what is around it.
 #pragma once
 
 #if defined(__ARM_FEATURE_FMA)

@@ -233,8 +233,8 @@ template <class T> inline T horizontal_max(Vec<T> v) {
   return lane[0];
 }
 
-// Sums are made in as many parts as 64 bytes hold numbers, at every level: kParts vectors of which one part of the sums
-// is in each lane. `folded` adds the vectors in the order in which horizontal_sum then adds the lanes.
+// Sums are made in as many parts as 64 bytes hold numbers, at every level: one part in each lane of kParts vectors.
+// `folded` adds the vectors in the order in which horizontal_sum then adds the lanes.
 template <class T> constexpr Index kLineNumbers = 64 / static_cast<Index>(sizeof(T));
 constexpr int kParts = static_cast<int>(64 / kVectorBytes);
 template <class T> inline Vec<T> folded(Vec<T> (&v)[kParts]) {

@@ -24,7 +24,7 @@ inline Vec<double> nearest(Vec<double> x) { return fused(x, splat(kTwoOverPi), s
 
 template <class T> struct Reduced {
   Vec<T> r, low;     // their sum
-  Mask<T> quadrant;  // n, of which the last two bits count
+  Mask<T> quadrant;  // n; its last two bits count
 };
 
 inline Reduced<double> reduce(Vec<double> x) {
@@ -100,7 +100,7 @@ inline constexpr uint64_t kTwoOverPiBits[20] = {
     0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu, 0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu};
 
 // sin or cos of a finite x that is not small, by Payne and Hanek's reduction: of x * 2/pi = mantissa * 2^e * 2/pi only
-// the bits below 4 count, of which 192 are multiplied.
+// the bits below 4 count. 192 of them are multiplied.
 inline double far(double x, bool is_cosine) {
   __extension__ typedef unsigned __int128 Wide;
   uint64_t word;
@@ -116,7 +116,7 @@ inline double far(double x, bool is_cosine) {
   const Wide low = static_cast<Wide>(mantissa) * window[2];
   const Wide middle = static_cast<Wide>(mantissa) * window[1] + (low >> 64);
   const uint64_t top = mantissa * window[0] + static_cast<uint64_t>(middle >> 64);
-  // Two bits of the quadrant, then the fraction, of which one half and more belongs to the next quadrant.
+  // Two bits of the quadrant, then the fraction; from one half on it belongs to the next quadrant.
   const Wide fraction = static_cast<Wide>(top) << 66 | static_cast<Wide>(static_cast<uint64_t>(middle)) << 2 |
                         static_cast<uint64_t>(low) >> 62;
   const bool next = static_cast<bool>(fraction >> 127);

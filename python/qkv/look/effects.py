@@ -111,7 +111,7 @@ def rollout(
     """What a token takes from each token of the input, through all layers of self-attention.
 
     Row `token` of the product over layers of ``A = 0.5 * mean over heads + 0.5 * I``. With another `fusion` or
-    `discard`, as in vit-explain: the largest or the least of the heads, of which the least numbers become 0, and column
+    `discard`, as in vit-explain: the largest or the least of the heads; their least numbers become 0, and column
     j of ``A`` is divided by the sum of row j. With a `gradient`: ``R = I``, then for each layer
     ``R = R + mean_h(max(W * dW, 0)) R``, where ``dW`` is the gradient to the weights.
 

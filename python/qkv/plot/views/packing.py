@@ -29,7 +29,7 @@ def coded(x: NDArray[np.floating], scale: float, kind: str) -> NDArray[Any]:
 
 
 def steps_of(kind: str) -> int:
-    """Return the whole number of a kind that stands for the greatest number."""
+    """Return the whole number of a kind that the greatest number becomes."""
     return int(np.iinfo(kind).max) - len(NOT_FINITE)
 
 

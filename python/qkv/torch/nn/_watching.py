@@ -62,7 +62,7 @@ def attention(
 
 
 def with_weights(module, inputs, options: dict[str, Any], drop, fused: Callable[[Any], Any], seen):
-    """The same, of which scores and weights alone are seen, by ``seen(word, value)``.
+    """The same; ``seen(word, value)`` is called for scores and weights alone.
 
     Where they are only recorded the output is the fused attention's.
     """
