@@ -31,7 +31,7 @@ FLOORS = [  # of python/qkv, where those of one line may use each other
     ["nn", "optim", "losses", "data", "reference", "distributed"],
     ["models"],
     ["training", "look", "plot"],
-    ["torch", "reproduce"],
+    ["torch", "pytorch", "reproduce"],
     ["cli", "testing"],
 ]
 ON_NO_FLOOR = {

@@ -4,7 +4,8 @@ Functions take NumPy arrays and give NumPy arrays; if any argument is a :class:`
 which gradients flow. Layers are in :mod:`qkv.nn`, models in :mod:`qkv.models`, losses in :mod:`qkv.losses`, optimizers
 in :mod:`qkv.optim`, masks in :mod:`qkv.masks`, pictures in :mod:`qkv.plot`, a training loop in :mod:`qkv.training`,
 values inside a model, recorded and changed, in :mod:`qkv.look`, small data sets in :mod:`qkv.data`, the same
-mathematics in plain NumPy in :mod:`qkv.reference`, PyTorch's names for code from textbooks in :mod:`qkv.torch`.
+mathematics in plain NumPy in :mod:`qkv.reference`, PyTorch's names for code from textbooks in :mod:`qkv.torch`, and
+what gives qkv to PyTorch and transformers in :mod:`qkv.pytorch`.
 """
 
 from __future__ import annotations
@@ -155,9 +156,9 @@ __all__ = [
 ]
 __all__ += elementwise.__all__ + joining.__all__ + products.__all__ + reductions.__all__ + sorting.__all__
 
-# Imported when they are asked for, so that `import qkv` stays quick.
-_SUBMODULES = (
-    "data distributed look losses masks models optim plot reference reproduce scores testing torch training"
-)
+# Imported when they are asked for, so that `import qkv` stays quick. `pytorch`, which imports PyTorch, is not one of
+# the names that `from qkv import *` and checkers of types look at.
+_SUBMODULES = """data distributed look losses masks models optim plot pytorch reference reproduce scores testing torch
+training"""
 
 _publish(__name__, _SUBMODULES.split())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +18,8 @@ from .operations import ROWS, SPELLINGS
 
 _FLOATS = {"float": "float64", "double": "float64", "float64": "float64", "float32": "float32"}
 _INTEGERS = frozenset(("int", "long", "int32", "int64"))
+# Makes a Tensor of an array of another library, whose gradient then arrives there: set while such a library calls.
+stand_in: ContextVar[Callable[[Any], _core.Tensor] | None] = ContextVar("stand_in", default=None)
 
 
 class Symbol:
@@ -242,6 +245,8 @@ def array_of(operation: str, name: str, value: Any) -> Any:
 
 def captured(graph: Graph, x: Any) -> Captured:
     if not isinstance(x, (np.ndarray, _core.Tensor)):
+        if (made := stand_in.get()) is not None:
+            return Captured(graph, made(x))
         if getattr(x, "requires_grad", False):
             _refuse(
                 "must not capture a PyTorch tensor that requires a gradient, which would not arrive; write x.detach()"

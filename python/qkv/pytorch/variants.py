@@ -1,0 +1,81 @@
+"""The core's functions as functions of PyTorch, ready."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..functions import additive, image, linear, normalizers
+from ..functions import attention as core
+from ..kernel_pooling import functions as kernels
+from ..random import get_rng_state, manual_seed, set_rng_state
+from .autograd import apply, function
+from .memory import HALF
+
+
+def _drawn_by_torch(f: Callable[..., Any], dropout: float) -> Callable[..., Any]:
+    """Return f with its dropout drawn by torch's generator, whose seeds and checkpoints then hold, in every pass."""
+    if not dropout > 0:
+        return f
+    seed = int(torch.randint(2**62, ()))
+
+    @functools.wraps(f)
+    def drawn(*args: Any, **options: Any) -> Any:
+        before = get_rng_state()
+        manual_seed(seed)
+        try:
+            return f(*args, **options)
+        finally:
+            set_rng_state(before)
+
+    return drawn
+
+
+kernel_attention = function(kernels.kernel_attention)
+linear_attention = function(linear.linear_attention)
+softmax = function(normalizers.softmax)
+masked_softmax = function(normalizers.masked_softmax)
+sparsemax = function(normalizers.sparsemax)
+entmax = function(normalizers.entmax)
+attention_image = function(image.attention_image)
+
+
+@functools.wraps(additive.additive_attention)
+def additive_attention(*args: Any, dropout_p: float = 0.0, **options: Any) -> Any:
+    f = function(_drawn_by_torch(additive.additive_attention, dropout_p))
+    return f(*args, dropout_p=dropout_p, **options)
+
+
+def unexpanded(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Return a mask without the copies that ``expand`` stands for: broadcasting makes them."""
+    if mask is None:
+        return None
+    for axis, (step, size) in enumerate(zip(mask.stride(), mask.shape, strict=True)):
+        mask = mask.narrow(axis, 0, 1) if step == 0 and size > 1 else mask
+    return mask.contiguous() if mask.is_floating_point() else mask
+
+
+@functools.wraps(core.scaled_dot_product_attention)
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    **options: Any,
+) -> Any:
+    half = query.dtype if query.dtype in HALF else None
+    dtypes = [
+        half,
+        *[half] * bool(options.get("return_weights", False)),
+        *[None] * bool(options.get("return_lse", False)),
+    ]
+    f = _drawn_by_torch(core.scaled_dot_product_attention, dropout_p)
+    args = query, key, value, unexpanded(attn_mask), dropout_p, is_causal, scale, enable_gqa
+    return apply(f, dtypes, args, options)
