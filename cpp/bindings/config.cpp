@@ -99,6 +99,7 @@ void bind_config(Functions& m) {
   // Without the GIL, because it waits for a job that may be asking for it, to look for an interrupt.
   m.def("set_num_threads(n)", [](int n) { without_gil([&] { set_num_threads(n); }); });
   m.def("get_num_threads", &num_threads);
+  m.def("limit_threads(n)", &limit_threads);
   m.def("set_reproducible(on)", &set_reproducible);
   m.def("get_reproducible", &reproducible);
   m.def("cached_bytes", &cached_bytes);

@@ -30,6 +30,7 @@ constexpr auto kAwake = std::chrono::microseconds(50);
 std::atomic<bool (*)()> interrupt_check{nullptr};
 thread_local bool inside_piece = false;
 thread_local bool uninterrupted = false;
+thread_local int thread_limit = kMostThreads;
 
 // When this thread asked last, or could have for the first time in its operation.
 thread_local Clock::time_point asked;
@@ -71,13 +72,14 @@ struct Job {
   detail::PieceFunction function;
   void* context;
   std::atomic<Index> next{0};
+  int places;                  // workers that may still come
   std::atomic<int> inside{0};  // workers that may still touch this job
   std::atomic<bool> stopped{false};
   std::mutex error_mutex;
   std::exception_ptr error;
 
-  Job(Index b, Index e, Index g, detail::PieceFunction f, void* c)
-      : begin(b), end(e), grain(g), function(f), context(c) {}
+  Job(Index b, Index e, Index g, detail::PieceFunction f, void* c, int workers)
+      : begin(b), end(e), grain(g), function(f), context(c), places(workers) {}
 
   bool run_one() noexcept {
     const Index piece = next.fetch_add(1, std::memory_order_relaxed);
@@ -105,7 +107,7 @@ bool stopped(const Job* job) { return job != nullptr && job->stopped.load(std::m
 class Pool {
  public:
   // Offers the job to the workers; false if another thread's job is being worked on.
-  bool offer(Job* job, int workers) {
+  bool offer(Job* job) {
     {
       std::unique_lock lock(mutex_, std::defer_lock);
       // A worker holds it for moments only, on its way to sleep or back; a job would be the caller's alone for that.
@@ -114,7 +116,7 @@ class Pool {
         relax();
       }
       if (job_ != nullptr || quit_) return false;
-      enlist(workers);
+      enlist(job->places);
       job_ = job;
       epoch_.fetch_add(1, std::memory_order_release);
     }
@@ -185,7 +187,9 @@ class Pool {
     wake_.wait(lock, [&] { return epoch_.load(std::memory_order_relaxed) != seen || quit_; });
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
     seen = epoch_.load(std::memory_order_relaxed);
-    if (job_ != nullptr) job_->inside.fetch_add(1, std::memory_order_relaxed);
+    if (job_ == nullptr || job_->places == 0) return nullptr;
+    --job_->places;
+    job_->inside.fetch_add(1, std::memory_order_relaxed);
     return job_;
   }
 
@@ -209,8 +213,6 @@ Pool& pool() { return *the_pool.load(std::memory_order_relaxed); }
   at_fork_in_child([] { the_pool = new Pool; });
   return true;
 }();
-
-constexpr int kMostThreads = 1024;
 
 // Held while workers end, which ask for nothing but memory.
 Mutex& changing_threads() {
@@ -256,6 +258,11 @@ void set_num_threads(int count) {
   thread_count() = count;
 }
 
+int limit_threads(int count) {
+  if (count < 1) fail_value("limit_threads: n must be at least 1; got ", count);
+  return std::exchange(thread_limit, std::min(count, kMostThreads));
+}
+
 void set_interrupt_check(bool (*check)()) { interrupt_check = check; }
 
 void begin_operation() { asked = Clock::time_point(); }
@@ -268,11 +275,11 @@ Uninterrupted::Uninterrupted() : before_(uninterrupted) { uninterrupted = true; 
 Uninterrupted::~Uninterrupted() { uninterrupted = before_; }
 
 void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction function, void* context) {
-  Job job(begin, end, grain, function, context);
   const Index pieces = (end - begin + grain - 1) / grain;
-  const int workers = static_cast<int>(std::min<Index>(num_threads(), pieces)) - 1;
+  const int workers = static_cast<int>(std::min<Index>(std::min(num_threads(), thread_limit), pieces)) - 1;
+  Job job(begin, end, grain, function, context, workers);
   const bool nested = inside_piece;
-  const bool shared = !nested && workers > 0 && pool().offer(&job, workers);
+  const bool shared = !nested && workers > 0 && pool().offer(&job);
   const Job* const outer = std::exchange(working_on, &job);
   inside_piece = true;
   while (job.run_one())

@@ -21,6 +21,9 @@ struct Interrupted : std::runtime_error {
 
 int num_threads();
 void set_num_threads(int count);
+// The most threads that work of this thread takes, and what the limit was before; at first there is none.
+int limit_threads(int count);
+inline constexpr int kMostThreads = 1024;
 
 // `check` is called on the calling thread between pieces and by throw_if_interrupted, at most every 20 ms and not in
 // the first 20 ms of an operation; true stops the work.

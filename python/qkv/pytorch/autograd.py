@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,9 @@ from ..functions.gradients import grad, no_grad
 from .memory import HALF, shared, to_torch
 
 F = TypeVar("F", bound=Callable[..., Any])
+# A break in the graph of torch.compile, at no cost for other calls; of what is called inside, `apply` says the same.
+not_compiled = functools.partial(torch.compiler.disable, recursive=False)
+Function = Callable[[Sequence[Any]], Sequence[Any]]  # of arguments and results in lists
 
 
 class _Place(int):
@@ -31,14 +34,15 @@ class Call:
     ----------
     tensors, inputs : list
         The torch tensors that take a gradient, arguments first, and the Tensors that stand for them.
+    outputs : list
+        The Tensors of results, None for those without a history; empty when the history has been freed.
     """
 
-    def __init__(
-        self, f: Callable[..., Any], record: bool, known: Iterable[tuple[torch.Tensor, _core.Tensor]] = ()
-    ) -> None:
-        self.f, self._record = f, record
-        # By the identity of the torch tensor, which lives on: what stands for it.
-        self._known = {id(t): (t, x) for t, x in known}
+    def __init__(self, f: Function, record: bool) -> None:
+        self._f, self._record = f, record
+        self._known: dict[int, tuple[torch.Tensor, _core.Tensor]] = {}  # by identity, of tensors that live on
+        self._leaves: list[Any] = []
+        self._captured: list[torch.Tensor] = []  # of those in `tensors`, the ones that are no arguments
         self.tensors: list[torch.Tensor] = []
         self.inputs: list[_core.Tensor] = []
         self.outputs: list[Any] = []
@@ -46,7 +50,7 @@ class Call:
     def stand_in(self, t: torch.Tensor) -> _core.Tensor:
         """Return the Tensor of an argument, or of a tensor that a formula captures and meets while it is traced."""
         if id(t) not in self._known:
-            refuse_transforms(t)
+            _refuse_transforms(t)
             x = shared(t)
             self._known[id(t)] = t, x
             if self._record and t.requires_grad and t.is_floating_point():
@@ -55,34 +59,42 @@ class Call:
                 self.inputs.append(x)
         return self._known[id(t)][1]
 
-    def run(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[list[Any], Any]:
-        """Return the results of the function in a list, and how they were nested."""
-        leaves, self.spec = _pytree.tree_flatten((args, options))
+    def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Return the results of the function."""
         made = [self.stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
         places = {id(x): i for i, x in enumerate(self.inputs)}
-        self.leaves = [_Place(places[id(x)]) if id(x) in places else x for x in made]
-        return self.evaluated(made)
+        self._leaves = [_Place(places[id(x)]) if id(x) in places else x for x in made]
+        arguments = len(self.tensors)
+        results = self._evaluated(made)
+        self._captured = self.tensors[arguments:]
+        return results
 
-    def evaluated(self, leaves: Sequence[Any]) -> tuple[list[Any], Any]:
-        args, options = _pytree.tree_unflatten(leaves, self.spec)
+    def _evaluated(self, leaves: Sequence[Any]) -> Sequence[Any]:
         token = stand_in.set(self.stand_in)
         try:
-            results, spec = _pytree.tree_flatten(self.f(*args, **options))
-            return results, spec
+            return self._f(leaves)
         finally:
             stand_in.reset(token)
+
+    def again(self, inputs: Sequence[_core.Tensor]) -> Sequence[Any]:
+        """Return the results that are computed once more, of these in the places of its inputs."""
+        call = Call(self._f, True)
+        arguments = len(inputs) - len(self._captured)
+        for t, x in zip(self._captured, inputs[arguments:], strict=True):
+            call._known[id(t)] = t, x
+        return call._evaluated([inputs[x] if isinstance(x, _Place) else x for x in self._leaves])
 
     def stood_for(self) -> list[_core.Tensor]:
         return [x for _, x in self._known.values()]
 
-    def again(self, tensors: Sequence[torch.Tensor], inputs: Sequence[_core.Tensor]) -> list[Any]:
-        """Return the results that are computed once more, of these in the places of its inputs."""
-        call = Call(self.f, True, zip(tensors, inputs, strict=True))
-        call.spec = self.spec
-        return call.evaluated([inputs[x] if isinstance(x, _Place) else x for x in self.leaves])[0]
+    def leave_memory(self, *, history: bool) -> None:
+        """Forget what the backward pass has from PyTorch, and the history if PyTorch's tensors may be elsewhere then."""
+        self._known, self.tensors = {}, []
+        if not history:
+            self.inputs, self.outputs = [], []
 
 
-def refuse_transforms(t: torch.Tensor) -> None:
+def _refuse_transforms(t: torch.Tensor) -> None:
     """Raise for tensors whose derivatives would be lost in silence."""
     if torch._C._functorch.is_functorch_wrapped_tensor(t) or forward_ad.unpack_dual(t).tangent is not None:
         raise NotImplementedError(
@@ -90,7 +102,22 @@ def refuse_transforms(t: torch.Tensor) -> None:
         )
 
 
-def _total(outputs: Sequence[Any], dys: Sequence[_core.Tensor | None]) -> Any:
+@contextmanager
+def _as_many_threads() -> Iterator[None]:
+    """Inside, no more threads than PyTorch takes."""
+    before = _core.limit_threads(torch.get_num_threads())
+    try:
+        yield
+    finally:
+        _core.limit_threads(before)
+
+
+def _hooks_see_what_is_saved() -> bool:
+    """Whether tensors that are saved go elsewhere until the backward pass: in checkpoints, or to a disk."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
+def _total(outputs: Sequence[Any], dys: Sequence[Any]) -> Any:
     """Return the number whose gradient is that of the outputs that have one."""
     parts = [(y * dy).sum() for y, dy in zip(outputs, dys, strict=True) if dy is not None]
     return functools.reduce(lambda a, b: a + b, parts)
@@ -107,24 +134,23 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, results: list[torch.Tensor], *tensors: torch.Tensor) -> Any:
-        ctx.call, ctx.tensors = call, tensors
+        ctx.call = call
         ctx.save_for_backward(*tensors)  # PyTorch finds changes in place, and further derivatives read them
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*[y for y, own in zip(results, call.outputs, strict=True) if own is None])
+        ctx.outputs = [own is not None for own in call.outputs]
+        call.leave_memory(history=not _hooks_see_what_is_saved())
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *dys: torch.Tensor | None) -> Any:
         call, tensors = ctx.call, ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph
-            found = _gradients_again(call, ctx.tensors, tensors, dys)
-        elif all(dy is None for dy in dys):
+        if all(dy is None for dy in dys):
             found = [None] * len(tensors)
+        elif torch.is_grad_enabled():  # create_graph
+            found = _gradients_again(call, tensors, dys)
         else:
-            keep = torch._C._autograd._get_current_graph_task_keep_graph()
-            found = _gradients(call, dys, keep)
-            if not keep:
-                call.outputs = []
+            found = _gradients(call, tensors, dys)
         return (
             None,
             None,
@@ -132,49 +158,66 @@ class _Node(torch.autograd.Function):
         )
 
 
-def _gradients(call: Call, dys: Sequence[torch.Tensor | None], keep: bool) -> list[torch.Tensor]:
-    given = [None if dy is None else shared(dy) for dy in dys]
-    which = [i for i, dy in enumerate(given) if dy is not None]
-    if len(which) == 1:
-        found = grad(call.outputs[which[0]], call.inputs, given[which[0]], retain_graph=keep)
-    else:
-        found = grad(_total(call.outputs, given), call.inputs, retain_graph=keep)
-    return [to_torch(g, None, ()) for g in found]
+def _gradients(
+    call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor]:
+    with _as_many_threads():
+        given = [None if dy is None else shared(dy) for dy in dys]
+        keep = bool(call.outputs) and torch._C._autograd._get_current_graph_task_keep_graph()
+        outputs, inputs = call.outputs, call.inputs
+        if not outputs:
+            inputs = [_leaf(shared(t)) for t in tensors]
+            outputs = _arrays(call.again(inputs))
+        if not keep:
+            call.outputs, call.inputs = [], []
+        which = [i for i, dy in enumerate(given) if dy is not None]
+        if len(which) == 1:
+            found = grad(outputs[which[0]], inputs, given[which[0]], retain_graph=keep)
+        else:
+            found = grad(_total(outputs, given), inputs, retain_graph=keep)
+        return [to_torch(g, None, ()) for g in found]
 
 
-def _gradients_again(
-    call: Call, known: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], dys: Sequence[Any]
-) -> Any:
+def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[Any]) -> Any:
     """Return gradients that can be differentiated: the same mechanism, applied to the function that computes them."""
+    count = len(tensors)
 
-    def gradients(xs: list[_core.Tensor], dys: list[Any]) -> Any:
-        xs = [x if x.requires_grad else _leaf(x) for x in xs]
-        return grad(_total(call.again(known, xs), dys), xs, create_graph=True)
+    def gradients(leaves: Sequence[Any]) -> Any:
+        xs = [x if x.requires_grad else _leaf(x) for x in leaves[:count]]
+        return grad(_total(_arrays(call.again(xs)), leaves[count:]), xs, create_graph=True)
 
-    return apply(gradients, None, (list(tensors), list(dys)), {})
+    return apply(gradients, [*tensors, *dys], None)
 
 
-@torch.compiler.disable  # a break in its graph
+def _is_array(y: Any) -> bool:
+    return isinstance(y, (_core.Tensor, np.ndarray))
+
+
+def _arrays(results: Sequence[Any]) -> list[Any]:
+    return [y for y in results if _is_array(y)]
+
+
+@torch.compiler.disable
 def apply(
-    f: Callable[..., Any],
-    dtypes: torch.dtype | list[torch.dtype | None] | None,
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Any:
-    """Return f of torch tensors; `dtypes` are those of its results, one for all or one for each, None: as they are."""
-    record = torch.is_grad_enabled()
-    call = Call(f, record)
-    with nullcontext() if record else no_grad():
-        ys, spec = call.run(args, options)
-    kinds = dtypes if isinstance(dtypes, list) else [dtypes] * len(ys)
-    arrays = [i for i, y in enumerate(ys) if isinstance(y, (_core.Tensor, np.ndarray))]
-    made = {i: to_torch(ys[i], kinds[i], call.stood_for()) for i in arrays}
-    recorded = {i for i in arrays if getattr(ys[i], "requires_grad", False)}
-    if call.tensors and recorded:
-        call.outputs = [ys[i] if i in recorded else None for i in arrays]
-        joined = _Node.apply(call, [made[i] for i in arrays], *call.tensors)
-        made = dict(zip(arrays, joined, strict=True))
-    return _pytree.tree_unflatten([made.get(i, y) for i, y in enumerate(ys)], spec)
+    f: Function, leaves: Sequence[Any], dtypes: torch.dtype | Sequence[torch.dtype | None] | None
+) -> list[Any]:
+    """Return f of torch tensors and others, in lists; `dtypes` of its arrays, one or one for each, None: as they are."""
+    call = Call(f, torch.is_grad_enabled())
+    with _as_many_threads():
+        if call._record:
+            results = call.run(leaves)
+        else:
+            with no_grad():
+                results = call.run(leaves)
+        found = _arrays(results)
+        kinds = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(found)
+        made = [to_torch(y, kind, call.stood_for()) for y, kind in zip(found, kinds, strict=True)]
+    if call.tensors:
+        call.outputs = [y if getattr(y, "requires_grad", False) else None for y in found]
+        if any(y is not None for y in call.outputs):
+            made = _Node.apply(call, made, *call.tensors)
+    rest = iter(made)
+    return [next(rest) if _is_array(y) else y for y in results]
 
 
 def function(f: F) -> F:
@@ -192,7 +235,8 @@ def function(f: F) -> F:
         what `f` is given, strided ones too; other dtypes are converted once. Results own theirs. float16 and bfloat16
         are computed in float32 and come back in their own dtype. Gradients of any order arrive by ``torch.autograd`` at
         every floating tensor among the arguments, and at those that a ``score_mod`` or ``mask_mod`` captures. `f` runs
-        once for both passes.
+        once for both passes, but under hooks for saved tensors (activation checkpoints, offloading), where the backward
+        pass computes it again.
 
     Raises
     ------
@@ -204,15 +248,27 @@ def function(f: F) -> F:
     Examples
     --------
     >>> import torch  # doctest: +SKIP
-    >>> cosine = qkv.pytorch.function(lambda x, y: qkv.sum(x * y) / qkv.sqrt(qkv.sum(x * x) * qkv.sum(y * y)))
-    >>> x = torch.tensor([1.0, 0.0], requires_grad=True)  # doctest: +SKIP
-    >>> cosine(x, torch.tensor([1.0, 1.0])).backward()  # doctest: +SKIP
+    >>> length = qkv.pytorch.function(lambda x: qkv.sqrt((x * x).sum(axis=-1)))  # doctest: +SKIP
+    >>> x = torch.tensor([3.0, 4.0], requires_grad=True)  # doctest: +SKIP
+    >>> length(x).backward()  # doctest: +SKIP
+    >>> x.grad  # doctest: +SKIP
+    tensor([0.6000, 0.8000])
     """
 
+    @not_compiled
     @functools.wraps(f)
     def of_torch(*args: Any, **options: Any) -> Any:
-        given = [x for x in _pytree.tree_leaves((args, options)) if isinstance(x, torch.Tensor)]
-        kinds = {x.dtype for x in given if x.is_floating_point()}
-        return apply(f, kinds.pop() if len(kinds) == 1 and kinds <= HALF else None, args, options)
+        leaves, nested = _pytree.tree_flatten((args, options))
+        kinds = {x.dtype for x in leaves if isinstance(x, torch.Tensor) and x.is_floating_point()}
+        shape: Any = None
+
+        def flat(leaves: Sequence[Any]) -> Sequence[Any]:
+            nonlocal shape
+            args, options = _pytree.tree_unflatten(leaves, nested)
+            results, shape = _pytree.tree_flatten(f(*args, **options))
+            return results
+
+        half = kinds.pop() if len(kinds) == 1 and kinds <= HALF else None
+        return _pytree.tree_unflatten(apply(flat, leaves, half), shape)
 
     return of_torch  # type: ignore[return-value]

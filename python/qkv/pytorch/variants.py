@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from ..functions import additive, image, linear, normalizers
 from ..functions import attention as core
 from ..kernel_pooling import functions as kernels
 from ..random import get_rng_state, manual_seed, set_rng_state
-from .autograd import apply, function
+from .autograd import apply, function, not_compiled
 from .memory import HALF
 
 
@@ -43,6 +43,7 @@ entmax = function(normalizers.entmax)
 attention_image = function(image.attention_image)
 
 
+@not_compiled
 @functools.wraps(additive.additive_attention)
 def additive_attention(*args: Any, dropout_p: float = 0.0, **options: Any) -> Any:
     f = function(_drawn_by_torch(additive.additive_attention, dropout_p))
@@ -58,6 +59,7 @@ def unexpanded(mask: torch.Tensor | None) -> torch.Tensor | None:
     return mask.contiguous() if mask.is_floating_point() else mask
 
 
+@not_compiled
 @functools.wraps(core.scaled_dot_product_attention)
 def scaled_dot_product_attention(
     query: torch.Tensor,
@@ -71,11 +73,16 @@ def scaled_dot_product_attention(
     **options: Any,
 ) -> Any:
     half = query.dtype if query.dtype in HALF else None
-    dtypes = [
-        half,
-        *[half] * bool(options.get("return_weights", False)),
-        *[None] * bool(options.get("return_lse", False)),
-    ]
+    weights, lse = options.get("return_weights", False), options.get("return_lse", False)
+    names = [name for name, value in options.items() if isinstance(value, torch.Tensor)]
     f = _drawn_by_torch(core.scaled_dot_product_attention, dropout_p)
-    args = query, key, value, unexpanded(attn_mask), dropout_p, is_causal, scale, enable_gqa
-    return apply(f, dtypes, args, options)
+
+    def flat(leaves: Sequence[Any]) -> Sequence[Any]:
+        q, k, v, mask, *rest = leaves
+        given = {**options, **dict(zip(names, rest, strict=True))}
+        results = f(q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, **given)
+        return results if weights or lse else [results]
+
+    leaves = query, key, value, unexpanded(attn_mask), *[options[name] for name in names]
+    results = apply(flat, leaves, [half, *[half] * weights, *[None] * lse])
+    return tuple(results) if weights or lse else results[0]

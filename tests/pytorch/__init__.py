@@ -1,0 +1,5 @@
+"""qkv inside PyTorch; skipped without it."""
+
+import pytest
+
+pytest.importorskip("torch")
