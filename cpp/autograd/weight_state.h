@@ -18,10 +18,10 @@ class WeightState {
         packed_(weight.is_packed()),
         strides_(packed_ ? Strides() : weight.strides()),
         version_(weight.version()) {}
-  // Whether the weight is the same and has not changed. Changes of borrowed memory are not seen.
+  // Whether the weight is the same and has not changed, as far as that can be told.
   bool is(const Array& weight, bool away = false) const {
     const auto buffer = buffer_.lock();
-    return buffer && buffer == weight.buffer() && !buffer->borrowed() && offset_ == offset(weight, away) &&
+    return buffer && buffer == weight.buffer() && buffer->tells_changes() && offset_ == offset(weight, away) &&
            shape_ == weight.shape() && (weight.is_packed() ? packed_ : !packed_ && strides_ == weight.strides()) &&
            version_ == weight.version();
   }

@@ -141,9 +141,14 @@ std::shared_ptr<Buffer> Buffer::borrow(void* data, std::size_t bytes, std::share
   return std::shared_ptr<Buffer>(new Buffer(data, bytes, std::move(owner)));
 }
 
-std::shared_ptr<Buffer> Buffer::share(void* data, std::size_t bytes, std::shared_ptr<void> owner) {
+std::shared_ptr<Buffer> Buffer::trust(void* data, std::size_t bytes, std::shared_ptr<void> owner) {
   std::shared_ptr<Buffer> buffer = borrow(data, bytes, std::move(owner));
   buffer->shared_ = true;
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::share(void* data, std::size_t bytes, std::shared_ptr<void> owner) {
+  std::shared_ptr<Buffer> buffer = trust(data, bytes, std::move(owner));
   buffer->add_view();
   return buffer;
 }

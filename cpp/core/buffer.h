@@ -25,6 +25,8 @@ class Buffer : NonCopyable {
   static std::shared_ptr<Buffer> borrow(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   // The same, of an owner who means it to be shared: both read and write it for as long as they like.
   static std::shared_ptr<Buffer> share(void* data, std::size_t bytes, std::shared_ptr<void> owner);
+  // The same, of an owner who notices by itself what changes while a gradient needs it: content is never compared.
+  static std::shared_ptr<Buffer> trust(void* data, std::size_t bytes, std::shared_ptr<void> owner);
   // One whose numbers are elsewhere: its data() is null until put_in.
   static std::shared_ptr<Buffer> without_memory(std::size_t bytes);
   ~Buffer();
@@ -33,6 +35,7 @@ class Buffer : NonCopyable {
   std::size_t bytes() const { return bytes_; }
   bool borrowed() const { return owner_ != nullptr && !shared_; }
   bool own() const { return owner_ == nullptr; }  // nobody else's
+  bool tells_changes() const { return own() || is_viewed(); }
   std::uint64_t version() {
     if (!watched_.load()) watched_.store(true);
     return views_.load() == 0 ? version_.load(std::memory_order_relaxed) : version_with_views();

@@ -69,7 +69,7 @@ struct KeptProjections : Kept {
 };
 
 // Memory of the caller's may change before the weights are read.
-Array own(const Array& array) { return array.defined() && array.buffer()->borrowed() ? cloned(array) : packed(array); }
+Array own(const Array& array) { return array.defined() && !array.buffer()->own() ? cloned(array) : packed(array); }
 
 }  // namespace
 

@@ -216,7 +216,8 @@ void bind_subclass(Functions& m) {
         [](const Tensor& t, const Tensor& value) { write(t.data(), ops::broadcast_to(value, t.shape()).data()); });
   // In the memory of the array, where that can be.
   m.def("shared(array)", [](const py::array& array) -> std::optional<Tensor> {
-    if (auto numbers = shared_with(array)) return Tensor(*std::move(numbers));
+    if (!array.writeable()) return {};
+    if (auto numbers = shared_with(array, Buffer::share)) return Tensor(*std::move(numbers));
     return {};
   });
   // What of numbers has no derivative: an error where one is asked for.

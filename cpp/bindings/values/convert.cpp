@@ -192,21 +192,16 @@ py::array to_numpy(const Array& array, bool writeable, bool watched) {
   return view;
 }
 
-std::optional<Array> shared_with(const py::array& array) {
+std::optional<Array> shared_with(const py::array& array, BufferOf* buffer) {
   const auto dtype = own_dtype(array.dtype());
-  if (!dtype || (array.flags() & kAligned) == 0 || !array.writeable()) return {};
+  if (!dtype || (array.flags() & kAligned) == 0) return {};
   const Index size = item_size(*dtype);
   Strides strides;
-  Index least = 0, largest = 0;
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
     if (array.strides(axis) % size != 0) return {};
     strides.push_back(array.strides(axis) / size);
-    const Index reach = strides.back() * (array.shape(axis) - 1);
-    if (array.size() > 0) (reach < 0 ? least : largest) += reach;
   }
-  auto* first = static_cast<char*>(const_cast<void*>(array.data()));
-  const auto bytes = static_cast<std::size_t>(array.size() == 0 ? 0 : (largest - least + 1) * size);
-  return Array(shape_of(array), strides, *dtype, Buffer::share(first + least * size, bytes, keep_alive(array)), first);
+  return array_over(const_cast<void*>(array.data()), {shape_of(array), strides}, *dtype, buffer, keep_alive(array));
 }
 
 // Unsigned numbers above the range of int64 would come out negative.

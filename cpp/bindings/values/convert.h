@@ -12,6 +12,7 @@
 #include "autograd/tensor.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/call/pybind11_private.h"
+#include "bindings/values/exchange.h"
 #include "core/error.h"
 
 namespace qkv::bindings {
@@ -79,8 +80,8 @@ inline py::array to_numpy(const Array& array, bool writeable) { return to_numpy(
 inline py::object numpy_or_none(const Array& array, bool writeable) {
   return array.defined() ? py::object(to_numpy(array, writeable, false)) : py::none();
 }
-// A NumPy array's own memory; nothing where it cannot be read and written as one of our dtypes.
-std::optional<Array> shared_with(const py::array& array);
+// A NumPy array's own memory; nothing where it cannot be read as one of our dtypes.
+std::optional<Array> shared_with(const py::array& array, BufferOf* buffer);
 // A copy of anything that NumPy understands; floats of Python become float32. dtype may be None.
 Array copy_of(py::handle data, py::handle dtype, const char* operation);
 // A NumPy array of any dtype from anything that has one of NumPy's protocols.

@@ -106,7 +106,7 @@ template <class T> PackedMatrixPtr pack(const Tensor& weight, bool half, const P
 
 }  // namespace
 
-bool can_pack(const Array& weight) { return !weight.buffer()->borrowed() && !weight.buffer()->is_viewed(); }
+bool can_pack(const Array& weight) { return weight.buffer()->own() && !weight.buffer()->is_viewed(); }
 
 PackedMatrixPtr packed_weight(const Tensor& weight, bool bfloat16) {
   return visit_floating(weight.dtype(), [&]<class T>(T) {
