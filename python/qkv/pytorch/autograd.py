@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch.autograd import forward_ad
 from torch.utils import _pytree
 
 from .. import _core
@@ -39,7 +38,7 @@ class Call:
     """
 
     def __init__(self, f: Function, record: bool) -> None:
-        self._f, self._record = f, record
+        self._f, self.record = f, record
         self._known: dict[int, tuple[torch.Tensor, _core.Tensor]] = {}  # by identity, of tensors that live on
         self._leaves: list[Any] = []
         self._captured: list[torch.Tensor] = []  # of those in `tensors`, the ones that are no arguments
@@ -50,10 +49,10 @@ class Call:
     def stand_in(self, t: torch.Tensor) -> _core.Tensor:
         """Return the Tensor of an argument, or of a tensor that a formula captures and meets while it is traced."""
         if id(t) not in self._known:
-            _refuse_transforms(t)
-            x = shared(t)
+            # An inference tensor has no version by which changes would be found.
+            x = shared(t.clone() if self.record and t.is_inference() else t)
             self._known[id(t)] = t, x
-            if self._record and t.requires_grad and t.is_floating_point():
+            if self.record and t.requires_grad and t.is_floating_point():
                 x.requires_grad = True
                 self.tensors.append(t)
                 self.inputs.append(x)
@@ -84,22 +83,16 @@ class Call:
             call._known[id(t)] = t, x
         return call._evaluated([inputs[x] if isinstance(x, _Place) else x for x in self._leaves])
 
-    def stood_for(self) -> list[_core.Tensor]:
-        return [x for _, x in self._known.values()]
+    def saved(self) -> list[torch.Tensor]:
+        """Return the tensors without a gradient whose memory the history reads."""
+        watched = [(t, x) for t, x in self._known.values() if not (x.requires_grad or t.is_inference())]
+        return [t for t, x in watched if _core.is_saved(x)]
 
     def leave_memory(self, *, history: bool) -> None:
-        """Forget what the backward pass has from PyTorch, and the history if PyTorch's tensors may be elsewhere then."""
+        """Forget what the backward pass gets from PyTorch, which without a history computes again."""
         self._known, self.tensors = {}, []
         if not history:
             self.inputs, self.outputs = [], []
-
-
-def _refuse_transforms(t: torch.Tensor) -> None:
-    """Raise for tensors whose derivatives would be lost in silence."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(t) or forward_ad.unpack_dual(t).tangent is not None:
-        raise NotImplementedError(
-            "qkv.pytorch: torch.func and forward-mode derivatives are not computed; use torch.autograd"
-        )
 
 
 @contextmanager
@@ -134,17 +127,20 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, results: list[torch.Tensor], *tensors: torch.Tensor) -> Any:
-        ctx.call = call
-        ctx.save_for_backward(*tensors)  # PyTorch finds changes in place, and further derivatives read them
+        ctx.call, ctx.inputs = call, len(tensors)
+        # PyTorch finds changes in place, and further derivatives read the inputs.
+        outputs = [
+            y for y, own in zip(results, call.outputs, strict=True) if own is not None and _core.is_saved(own)
+        ]
+        ctx.save_for_backward(*tensors, *call.saved(), *outputs)
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*[y for y, own in zip(results, call.outputs, strict=True) if own is None])
-        ctx.outputs = [own is not None for own in call.outputs]
         call.leave_memory(history=not _hooks_see_what_is_saved())
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *dys: torch.Tensor | None) -> Any:
-        call, tensors = ctx.call, ctx.saved_tensors
+        call, tensors = ctx.call, ctx.saved_tensors[: ctx.inputs]
         if all(dy is None for dy in dys):
             found = [None] * len(tensors)
         elif torch.is_grad_enabled():  # create_graph
@@ -175,7 +171,7 @@ def _gradients(
             found = grad(outputs[which[0]], inputs, given[which[0]], retain_graph=keep)
         else:
             found = grad(_total(outputs, given), inputs, retain_graph=keep)
-        return [to_torch(g, None, ()) for g in found]
+        return [to_torch(g) for g in found]
 
 
 def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[Any]) -> Any:
@@ -201,17 +197,17 @@ def _arrays(results: Sequence[Any]) -> list[Any]:
 def apply(
     f: Function, leaves: Sequence[Any], dtypes: torch.dtype | Sequence[torch.dtype | None] | None
 ) -> list[Any]:
-    """Return f of torch tensors and others, in lists; `dtypes` of its arrays, one or one for each, None: as they are."""
+    """Return f of torch tensors and others, in lists; `dtypes` is of all its arrays or of each, None: as they are."""
     call = Call(f, torch.is_grad_enabled())
     with _as_many_threads():
-        if call._record:
+        if call.record:
             results = call.run(leaves)
         else:
             with no_grad():
                 results = call.run(leaves)
         found = _arrays(results)
         kinds = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(found)
-        made = [to_torch(y, kind, call.stood_for()) for y, kind in zip(found, kinds, strict=True)]
+        made = [to_torch(y, kind) for y, kind in zip(found, kinds, strict=True)]
     if call.tensors:
         call.outputs = [y if getattr(y, "requires_grad", False) else None for y in found]
         if any(y is not None for y in call.outputs):
@@ -265,10 +261,12 @@ def function(f: F) -> F:
         def flat(leaves: Sequence[Any]) -> Sequence[Any]:
             nonlocal shape
             args, options = _pytree.tree_unflatten(leaves, nested)
+            results: list[Any]
             results, shape = _pytree.tree_flatten(f(*args, **options))
             return results
 
         half = kinds.pop() if len(kinds) == 1 and kinds <= HALF else None
         return _pytree.tree_unflatten(apply(flat, leaves, half), shape)
 
-    return of_torch  # type: ignore[return-value]
+    made: F = of_torch
+    return made

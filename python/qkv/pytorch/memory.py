@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .. import _core
 
-SHARED = frozenset([torch.float32, torch.float64, torch.int64, torch.bool])
 HALF = frozenset([torch.float16, torch.bfloat16])
 _CONVERTED = dict.fromkeys(HALF, torch.float32) | dict.fromkeys(
     [torch.int32, torch.int16, torch.int8, torch.uint8], torch.int64
 )
+_LIKE = torch.empty(0)  # what results are like
 
 
-def shared(t: torch.Tensor, name: str = "tensors") -> _core.Tensor:
-    """Return a Tensor in the memory of a torch tensor with any strides; other dtypes are converted once."""
+def shared(t: torch.Tensor) -> _core.Tensor:
+    """Return a Tensor in the memory of a torch tensor with any strides; other dtypes are converted once.
+
+    Nobody but PyTorch knows of changes that are made to it there: what is saved for a gradient is given to
+    ``save_for_backward``, too.
+    """
+    if _transformed(t):
+        _refuse_transforms()
+    try:
+        # Detached, it keeps its storage where `t.data` is set.
+        return _core.shared_memory(t.detach().resolve_neg() if t.is_neg() else t.detach())
+    except TypeError as error:
+        if t.device.type == "cpu" and t.layout == torch.strided and not t.is_nested and t.dtype in _CONVERTED:
+            return _core.shared_memory(t.detach().to(_CONVERTED[t.dtype]))
+        _refuse(t, error)
+
+
+def _refuse(t: torch.Tensor, error: TypeError) -> NoReturn:
     if t.device.type != "cpu" or t.layout != torch.strided or t.is_nested:
-        kind = "nested" if t.is_nested else str(t.layout)
-        raise TypeError(f"qkv.pytorch: {name} must be strided and on the CPU; got {kind} on {t.device}")
-    t = t.detach()
-    if t.dtype not in SHARED:
-        if t.dtype not in _CONVERTED:
-            raise TypeError(
-                f"qkv.pytorch: {name} must be of floats, integers or booleans that qkv has; got {t.dtype}"
-            )
-        t = t.to(_CONVERTED[t.dtype])
-    found = _core.shared(t.resolve_neg().numpy())
-    assert found is not None
-    return found
+        kind = "a nested one" if t.is_nested else str(t.layout)
+        raise TypeError(
+            f"qkv.pytorch: a tensor must be strided and on the CPU; got {kind} on {t.device}"
+        ) from error
+    raise TypeError(
+        f"qkv.pytorch: a tensor must have a dtype that qkv knows, of floats, integers or booleans; got {t.dtype}"
+    ) from error
 
 
-def to_torch(y: Any, dtype: torch.dtype | None, inputs: Iterable[_core.Tensor]) -> torch.Tensor:
+def _transformed(t: torch.Tensor) -> bool:
+    """Whether a derivative goes through it that autograd does not know."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(t):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None
+
+
+def _refuse_transforms() -> NoReturn:
+    raise NotImplementedError(
+        "qkv.pytorch: torch.func and forward-mode derivatives are not computed; use torch.autograd"
+    )
+
+
+def to_torch(y: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
     """Return a result as a torch tensor in memory of its own."""
-    array = np.asarray(y.detach() if isinstance(y, _core.Tensor) else y)
-    if not array.flags.writeable or any(np.may_share_memory(array, np.asarray(x.detach())) for x in inputs):
-        array = array.copy()
-    t = torch.from_numpy(array)
+    t: torch.Tensor = _core.handed_over(y if isinstance(y, _core.Tensor) else np.array(y), _LIKE)
     return t if dtype is None or not t.is_floating_point() else t.to(dtype)
