@@ -9,9 +9,10 @@ import weakref
 
 import numpy as np
 import pytest
+from test_view_arguments import ATTENTION, results
 
 import qkv
-from qkv import _core
+from qkv import _core, nn
 
 torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -46,7 +47,7 @@ def test_memory_is_shared_whatever_its_steps(x, given):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
 def test_dtypes_that_are_shared(dtype):
-    x = grid(3, 5, dtype=dtype)
+    x = (grid(3, 5) % 7).to(dtype)
     t = _core.shared_memory(x)
     assert t.dtype == x.numpy().dtype
     x.zero_()
@@ -312,3 +313,59 @@ def test_a_table_of_another_version_is_not_called(table):
 def test_a_capsule_of_another_name_is_not_read():
     x = with_table(TABLES["another version"], b"other")
     assert _core.shared_memory(x).tolist() == [0, 1, 2]
+
+
+def strided(array):
+    """Return a tensor with the same numbers, whose axes are in another order in memory."""
+    return torch.from_numpy(np.array(np.array(array).T, order="C")).permute(*reversed(range(np.ndim(array))))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: torch.from_numpy(np.array(x)), strided], ids=["packed", "strided"]
+)
+@pytest.mark.parametrize("name", ATTENTION)
+def test_plain_calls_read_tensors_where_they_lie(name, make):
+    call, arrays = ATTENTION[name]
+    given = {name: make(x) for name, x in arrays.items()}
+    before = {name: x.clone() for name, x in given.items()}
+    found = call(**given)
+    for a, b in zip(results(found), results(call(**arrays)), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+    assert all(isinstance(y, np.ndarray) for y in (found if isinstance(found, tuple) else (found,)))
+    assert all(torch.equal(given[name], x) for name, x in before.items())
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool]
+)
+def test_results_have_the_dtype_that_numpy_would_give(dtype):
+    for f in (
+        qkv.exp,
+        qkv.abs,
+        qkv.softmax,
+        lambda x: qkv.concatenate([x, x]),
+        lambda x: qkv.tensor([1.0]) + x,
+    ):
+        x = (grid(3, 5) % 7).to(dtype)
+        a, b = np.asarray(f(x)), np.asarray(f(x.numpy()))
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_results_never_lie_in_an_argument():
+    x = grid(3, 5)
+    for y in (qkv.concatenate([x]), qkv.pad(x, 0), qkv.tensor(x), nn.Dropout(0.0)(x)):
+        before = np.array(y)
+        x += 1
+        np.testing.assert_array_equal(before, np.asarray(y))
+
+
+def test_integers_and_booleans_are_exact():
+    q, k, v = (qkv.randn(2, 3, 5) for _ in range(3))
+    for lens in (torch.tensor([1, 2]), torch.tensor([1, 2], dtype=torch.int32)):
+        found = qkv.scaled_dot_product_attention(q, k, v, valid_lens=lens)
+        expected = qkv.scaled_dot_product_attention(q, k, v, valid_lens=[1, 2])
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(TypeError, match=r"valid_lens must hold integers; got dtype float32$"):
+        qkv.scaled_dot_product_attention(q, k, v, valid_lens=torch.ones(2))
+    with pytest.raises(TypeError, match=r"dropout_keep must be boolean; got dtype int64$"):
+        qkv.scaled_dot_product_attention(q, k, v, dropout_keep=torch.ones(3, 3, dtype=torch.int64))

@@ -45,13 +45,27 @@ Array adopt(py::array array, DType dtype) {
   return Array(shape, dtype, std::move(buffer));
 }
 
-// A tensor of PyTorch's as NumPy reads it: bfloat16, which NumPy has not, as float32. One that requires a gradient is
-// an error. Anything else stays as it is.
-py::object readable(py::handle value, const char* operation, const char* name) {
-  if (py::hasattr(value, "requires_grad") && py::bool_(value.attr("requires_grad")))
+void check_records(py::handle value, const char* operation, const char* name) {
+  if (py::bool_(py::getattr(value, "requires_grad", py::bool_(false))))
     fail_type(operation, ": ", name, " must not be a ", type_name(value),
               " of another library that requires a gradient because the gradient would be lost; pass ", name,
               ".detach()");
+}
+
+// The numbers of another library's tensor where it lies, if its dtype is one of ours; NumPy reads all others.
+std::optional<Array> of_library(py::handle value, const char* operation, const char* name) {
+  PyObject* p = value.ptr();
+  if (py::isinstance<py::array>(value) || PyList_Check(p) || PyTuple_Check(p) || PyFloat_Check(p) || PyLong_Check(p))
+    return {};  // a type is asked for its table in 300 ns where it has none
+  auto numbers = exchanged(value, Buffer::borrow);
+  if (numbers) check_records(value, operation, name);
+  return numbers;
+}
+
+// A tensor of PyTorch's as NumPy reads it: bfloat16, which NumPy has not, as float32. One that requires a gradient is
+// an error. Anything else stays as it is.
+py::object readable(py::handle value, const char* operation, const char* name) {
+  check_records(value, operation, name);
   if (py::hasattr(value, "bfloat16") &&
       std::string(py::str(py::getattr(value, "dtype", py::none()))) == "torch.bfloat16")
     return value.attr("float")();
@@ -255,6 +269,11 @@ Tensor Call::convert(py::handle value, const char* name, bool floats, bool count
   // Python's own: NumPy's float64 is a float, too, and keeps its width.
   if (floats && (PyFloat_CheckExact(value.ptr()) != 0 || PyLong_CheckExact(value.ptr()) != 0))
     return Tensor(Array::full({}, DType::float32, value.cast<double>()));
+  if (const auto numbers = of_library(value, operation_, name)) {
+    const bool is_float = is_floating(numbers->dtype());
+    if (counts && is_float) any_full_width_ = true;
+    return Tensor(floats && !is_float ? packed(*numbers).cast(DType::float32) : *numbers);
+  }
   const py::array array = as_numpy(value, operation_, name);
   const py::dtype dtype = array.dtype();
   const auto own = own_dtype(dtype);
@@ -285,6 +304,10 @@ Array Call::exact(py::handle value, const char* name, DType dtype, const char* w
     const Tensor tensor = value.cast<Tensor>();
     if (tensor.dtype() != dtype) wrong(tensor.dtype());
     return packed(tensor.data());
+  }
+  if (const auto numbers = of_library(value, operation_, name)) {
+    if (numbers->dtype() != dtype && (dtype == DType::boolean || numbers->numel() > 0)) wrong(numbers->dtype());
+    return packed(*numbers).cast(dtype);
   }
   if (dtype == DType::int64 && PyLong_CheckExact(value.ptr()) != 0)  // faster than NumPy makes an array of it
     if (const auto number = whole_number(value)) return Array::full({}, dtype, *number);
