@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,35 +37,34 @@ class Call:
     """
 
     def __init__(self, f: Function, record: bool) -> None:
-        self._f, self.record = f, record
+        self._f, self._record = f, record
         self._known: dict[int, tuple[torch.Tensor, _core.Tensor]] = {}  # by identity, of tensors that live on
         self._leaves: list[Any] = []
-        self._captured: list[torch.Tensor] = []  # of those in `tensors`, the ones that are no arguments
+        self._arguments = 0  # how many of `tensors` are arguments; a formula captured the others
+        self._captured: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []
         self.inputs: list[_core.Tensor] = []
         self.outputs: list[Any] = []
 
     def stand_in(self, t: torch.Tensor) -> _core.Tensor:
         """Return the Tensor of an argument, or of a tensor that a formula captures and meets while it is traced."""
-        if id(t) not in self._known:
-            # An inference tensor has no version by which changes would be found.
-            x = shared(t.clone() if self.record and t.is_inference() else t)
-            self._known[id(t)] = t, x
-            if self.record and t.requires_grad and t.is_floating_point():
-                x.requires_grad = True
-                self.tensors.append(t)
-                self.inputs.append(x)
-        return self._known[id(t)][1]
+        known = self._known.get(id(t))
+        if known is not None:
+            return known[1]
+        # An inference tensor has no version by which changes would be found.
+        x = shared(t.clone() if self._record and t.is_inference() else t)
+        self._known[id(t)] = t, x
+        if self._record and t.requires_grad and t.is_floating_point():
+            x.requires_grad = True
+            self.tensors.append(t)
+            self.inputs.append(x)
+        return x
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Return the results of the function."""
-        made = [self.stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
-        places = {id(x): i for i, x in enumerate(self.inputs)}
-        self._leaves = [_Place(places[id(x)]) if id(x) in places else x for x in made]
-        arguments = len(self.tensors)
-        results = self._evaluated(made)
-        self._captured = self.tensors[arguments:]
-        return results
+        self._leaves = [self.stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
+        self._arguments = len(self.tensors)
+        return self._evaluated(self._leaves)
 
     def _evaluated(self, leaves: Sequence[Any]) -> Sequence[Any]:
         token = stand_in.set(self.stand_in)
@@ -77,32 +75,33 @@ class Call:
 
     def again(self, inputs: Sequence[_core.Tensor]) -> Sequence[Any]:
         """Return the results that are computed once more, of these in the places of its inputs."""
+        self._find_places()
         call = Call(self._f, True)
-        arguments = len(inputs) - len(self._captured)
-        for t, x in zip(self._captured, inputs[arguments:], strict=True):
+        for t, x in zip(self._captured, inputs[self._arguments :], strict=True):
             call._known[id(t)] = t, x
         return call._evaluated([inputs[x] if isinstance(x, _Place) else x for x in self._leaves])
 
+    def _find_places(self) -> None:
+        places = {id(x): _Place(i) for i, x in enumerate(self.inputs)}
+        self._leaves = [places.get(id(x), x) for x in self._leaves]
+
     def saved(self) -> list[torch.Tensor]:
         """Return the tensors without a gradient whose memory the history reads."""
+        if len(self._known) == len(self.inputs):
+            return []
         watched = [(t, x) for t, x in self._known.values() if not (x.requires_grad or t.is_inference())]
         return [t for t, x in watched if _core.is_saved(x)]
 
     def leave_memory(self, *, history: bool) -> None:
         """Forget what the backward pass gets from PyTorch, which without a history computes again."""
+        self._captured = self.tensors[self._arguments :]
         self._known, self.tensors = {}, []
         if not history:
-            self.inputs, self.outputs = [], []
+            self._find_places()
+            self.free()
 
-
-@contextmanager
-def _as_many_threads() -> Iterator[None]:
-    """Inside, no more threads than PyTorch takes."""
-    before = _core.limit_threads(torch.get_num_threads())
-    try:
-        yield
-    finally:
-        _core.limit_threads(before)
+    def free(self) -> None:
+        self.inputs, self.outputs = [], []
 
 
 def _hooks_see_what_is_saved() -> bool:
@@ -157,21 +156,24 @@ class _Node(torch.autograd.Function):
 def _gradients(
     call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[torch.Tensor | None]
 ) -> list[torch.Tensor]:
-    with _as_many_threads():
+    before = _core.limit_threads(torch.get_num_threads())
+    try:
         given = [None if dy is None else shared(dy) for dy in dys]
         keep = bool(call.outputs) and torch._C._autograd._get_current_graph_task_keep_graph()
         outputs, inputs = call.outputs, call.inputs
         if not outputs:
             inputs = [_leaf(shared(t)) for t in tensors]
-            outputs = _arrays(call.again(inputs))
+            outputs = call.again(inputs)
         if not keep:
-            call.outputs, call.inputs = [], []
+            call.free()
         which = [i for i, dy in enumerate(given) if dy is not None]
         if len(which) == 1:
             found = grad(outputs[which[0]], inputs, given[which[0]], retain_graph=keep)
         else:
             found = grad(_total(outputs, given), inputs, retain_graph=keep)
         return [to_torch(g) for g in found]
+    finally:
+        _core.limit_threads(before)
 
 
 def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[Any]) -> Any:
@@ -180,40 +182,38 @@ def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[
 
     def gradients(leaves: Sequence[Any]) -> Any:
         xs = [x if x.requires_grad else _leaf(x) for x in leaves[:count]]
-        return grad(_total(_arrays(call.again(xs)), leaves[count:]), xs, create_graph=True)
+        return grad(_total(call.again(xs), leaves[count:]), xs, create_graph=True)
 
     return apply(gradients, [*tensors, *dys], None)
-
-
-def _is_array(y: Any) -> bool:
-    return isinstance(y, (_core.Tensor, np.ndarray))
-
-
-def _arrays(results: Sequence[Any]) -> list[Any]:
-    return [y for y in results if _is_array(y)]
 
 
 @torch.compiler.disable
 def apply(
     f: Function, leaves: Sequence[Any], dtypes: torch.dtype | Sequence[torch.dtype | None] | None
-) -> list[Any]:
-    """Return f of torch tensors and others, in lists; `dtypes` is of all its arrays or of each, None: as they are."""
-    call = Call(f, torch.is_grad_enabled())
-    with _as_many_threads():
-        if call.record:
-            results = call.run(leaves)
+) -> list[torch.Tensor]:
+    """Return the arrays that f makes of torch tensors and others; `dtypes`: of all or of each, None: as they are."""
+    record = torch.is_grad_enabled()
+    call = Call(f, record)
+    before = _core.limit_threads(torch.get_num_threads())  # no more than PyTorch takes
+    try:
+        if record:
+            found = call.run(leaves)
         else:
             with no_grad():
-                results = call.run(leaves)
-        found = _arrays(results)
+                found = call.run(leaves)
         kinds = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(found)
         made = [to_torch(y, kind) for y, kind in zip(found, kinds, strict=True)]
+    finally:
+        _core.limit_threads(before)
     if call.tensors:
         call.outputs = [y if getattr(y, "requires_grad", False) else None for y in found]
         if any(y is not None for y in call.outputs):
-            made = _Node.apply(call, made, *call.tensors)
-    rest = iter(made)
-    return [next(rest) if _is_array(y) else y for y in results]
+            return list(_Node.apply(call, made, *call.tensors))
+    return made
+
+
+def _is_array(y: Any) -> bool:
+    return isinstance(y, (_core.Tensor, np.ndarray))
 
 
 def function(f: F) -> F:
@@ -256,17 +256,17 @@ def function(f: F) -> F:
     def of_torch(*args: Any, **options: Any) -> Any:
         leaves, nested = _pytree.tree_flatten((args, options))
         kinds = {x.dtype for x in leaves if isinstance(x, torch.Tensor) and x.is_floating_point()}
+        results: list[Any] = []
         shape: Any = None
 
-        def flat(leaves: Sequence[Any]) -> Sequence[Any]:
-            nonlocal shape
+        def arrays(leaves: Sequence[Any]) -> Sequence[Any]:
+            nonlocal results, shape
             args, options = _pytree.tree_unflatten(leaves, nested)
-            results: list[Any]
             results, shape = _pytree.tree_flatten(f(*args, **options))
-            return results
+            return [y for y in results if _is_array(y)]
 
-        half = kinds.pop() if len(kinds) == 1 and kinds <= HALF else None
-        return _pytree.tree_unflatten(apply(flat, leaves, half), shape)
+        made = iter(apply(arrays, leaves, kinds.pop() if len(kinds) == 1 and kinds <= HALF else None))
+        return _pytree.tree_unflatten([next(made) if _is_array(y) else y for y in results], shape)
 
     made: F = of_torch
     return made

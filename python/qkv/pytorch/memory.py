@@ -23,8 +23,7 @@ def shared(t: torch.Tensor) -> _core.Tensor:
     Nobody but PyTorch knows of changes that are made to it there: what is saved for a gradient is given to
     ``save_for_backward``, too.
     """
-    if _transformed(t):
-        _refuse_transforms()
+    refuse_transforms(t)
     try:
         # Detached, it keeps its storage where `t.data` is set.
         return _core.shared_memory(t.detach().resolve_neg() if t.is_neg() else t.detach())
@@ -45,17 +44,16 @@ def _refuse(t: torch.Tensor, error: TypeError) -> NoReturn:
     ) from error
 
 
-def _transformed(t: torch.Tensor) -> bool:
-    """Whether a derivative goes through it that autograd does not know."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(t):
-        return True
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None
-
-
-def _refuse_transforms() -> NoReturn:
-    raise NotImplementedError(
-        "qkv.pytorch: torch.func and forward-mode derivatives are not computed; use torch.autograd"
-    )
+def refuse_transforms(*tensors: torch.Tensor) -> None:
+    """Raise if a derivative goes through a tensor that autograd does not know: it would be lost in silence."""
+    dual = forward_ad._current_level >= 0
+    for t in tensors:
+        if torch._C._functorch.is_functorch_wrapped_tensor(t) or (
+            dual and forward_ad.unpack_dual(t).tangent is not None
+        ):
+            raise NotImplementedError(
+                "qkv.pytorch: torch.func and forward-mode derivatives are not computed; use torch.autograd"
+            )
 
 
 def to_torch(y: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
