@@ -160,7 +160,8 @@ def _gradients(
     try:
         given = [None if dy is None else shared(dy) for dy in dys]
         keep = bool(call.outputs) and torch._C._autograd._get_current_graph_task_keep_graph()
-        outputs, inputs = call.outputs, call.inputs
+        outputs: Sequence[Any] = call.outputs
+        inputs = call.inputs
         if not outputs:
             inputs = [_leaf(shared(t)) for t in tensors]
             outputs = call.again(inputs)

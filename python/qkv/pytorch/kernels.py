@@ -85,14 +85,15 @@ class _Attention(torch.autograd.Function):
 attention = torch.compiler.disable(_Attention.apply)
 
 
-def _gradients_again(options: dict[str, Any], *tensors: torch.Tensor) -> list[torch.Tensor]:
+def _gradients_again(options: dict[str, Any], *tensors: torch.Tensor) -> Any:
     """Return gradients that can be differentiated, by composed operations."""
 
     def gradients(leaves: Sequence[_core.Tensor]) -> Any:
         *inputs, dy = leaves
         for x in inputs:
             x.requires_grad = True
-        output, _ = _core.attention_by_options(*inputs, options)
+        query, key, value = inputs
+        output, _ = _core.attention_by_options(query, key, value, options)
         return grad(output, inputs, dy, create_graph=True)
 
     return apply(gradients, tensors, None)
