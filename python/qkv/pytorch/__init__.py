@@ -12,6 +12,7 @@ except ImportError as error:
 from .._public import publish
 from .autograd import function
 from .functional import sdpa
+from .transformers import register
 from .variants import (
     additive_attention,
     attention_image,
@@ -32,6 +33,7 @@ __all__ = [
     "kernel_attention",
     "linear_attention",
     "masked_softmax",
+    "register",
     "scaled_dot_product_attention",
     "sdpa",
     "softmax",
