@@ -168,7 +168,7 @@ def position_mask(
 
 
 def _is_traced(device: torch.device | str) -> bool:
-    return torch.compiler.is_compiling() or torch.device(device).type != "cpu"
+    return bool(torch.compiler.is_compiling()) or torch.device(device).type != "cpu"
 
 
 def _has_own_attention(cls: Any, name: str) -> bool:
