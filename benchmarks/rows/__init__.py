@@ -4,6 +4,7 @@ from importlib import import_module
 
 SUBJECTS = [
     "attention",
+    "inside pytorch",
     "options",
     "formulas",
     "normalizers",
