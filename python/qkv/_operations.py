@@ -81,7 +81,7 @@ _TABLE = """
   cosh      cosh   cosh     -  Cosh     any       Hyperbolic cosine
   tanh+     tanh   tanh     -  Tanh     any       Hyperbolic tangent ``(e^x - e^-x) / (e^x + e^-x)``
   sigmoid+  -      sigmoid  -  Sigmoid  any       ``1 / (1 + e^-x)``, without overflow and with all digits near 0
-  erf       -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
+  erf+      -      erf      -  Erf      any       ``2 / sqrt(pi)`` times the integral of ``e^(-t^2)`` from 0
   relu+     -      -        -  Relu     any       ``max(x, 0)``; the derivative at 0 is 0, NaN stays NaN
   gelu      -      -        -  Gelu     any       ``x Phi(x)``, Phi the standard normal distribution function
   silu      -      -        -  Silu     any       ``x / (1 + exp(-x))``, also called swish

@@ -108,9 +108,9 @@ SCORE_MODS = {
     "unknown method": (lambda s, b, h, q, k: s.sum(), TypeError, "must not use .sum of a traced value"),
     "out": (lambda s, b, h, q, k: np.exp(s, out=ROW), TypeError, "must call exp with its 1 operands alone"),
     "dtype": (
-        lambda s, b, h, q, k: s.to("float16"),
+        lambda s, b, h, q, k: s.to("int16"),
         TypeError,
-        "must convert to float32, float64, int64 or bool; got float16",
+        "must convert to float32, float64, int64 or bool; got int16",
     ),
     "write": (lambda s, b, h, q, k: ROW.__setitem__(q, 1.0), TypeError, "must not write to an array"),
     "bits of floats": (lambda s, b, h, q, k: s | 1, TypeError, "must combine conditions or integers"),

@@ -141,6 +141,7 @@ template <class T, FormulaOp OP> void execute(const BoundInstruction<T>& s, cons
   if constexpr (OP == Op::sqrt) one([](N a) { return sqrt_of(a); });
   if constexpr (OP == Op::sin) one([](N a) { return sin_of<T>(a); });
   if constexpr (OP == Op::cos) one([](N a) { return cos_of<T>(a); });
+  if constexpr (OP == Op::erf) one([](N a) { return erf_of<T>(a); });
   if constexpr (OP == Op::floor)
     one([](N a) {
       for (Index i = 0; i < kLanes<T>; ++i) a[i] = static_cast<T>(__builtin_floor(a[i]));

@@ -12,7 +12,7 @@
 // clang-format off
 #define QKV_FORMULA_INSTRUCTIONS(X)                                                                                   \
   X(copy) X(add) X(add_mask) X(subtract) X(multiply) X(divide) X(multiply_add) X(negative) X(absolute) X(minimum)                 \
-  X(maximum) X(power) X(floor_divide) X(remainder) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(floor) X(less)              \
+  X(maximum) X(power) X(floor_divide) X(remainder) X(exp) X(log) X(tanh) X(sigmoid) X(one_minus_square) X(sqrt) X(sin) X(cos) X(erf) X(floor) X(less)              \
   X(less_equal) X(equal) X(integer_add) X(integer_subtract) X(integer_multiply) X(integer_negative)                   \
   X(integer_absolute) X(integer_minimum) X(integer_maximum) X(integer_less) X(integer_less_equal)                     \
   X(integer_equal) X(integer_power) X(integer_floor_divide) X(integer_remainder) X(left_shift) X(right_shift) X(bit_and) X(bit_or) X(bit_xor)          \

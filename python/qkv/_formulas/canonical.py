@@ -52,7 +52,7 @@ def applied(graph: Graph, op: str, args: list[Node]) -> Node:
     if op == "square":
         op, args = "multiply", [args[0], args[0]]
     if op == "relu":
-        op, args = "maximum", [args[0], graph.const(0.0)]
+        return _where(graph, applied(graph, "less_equal", [args[0], zero := graph.const(0.0)]), zero, args[0])
     if op == "rsub":
         op, args = "subtract", args[::-1]
     if op in LOGICAL:

@@ -86,7 +86,8 @@ class Capture:
             home = (x.__module__ or "").partition(".")[0]
             if home == "qkv" and "<locals>" not in x.__qualname__:
                 return self._outside(x, x)
-            return x if home in _LIBRARIES else self._function(x)
+            made_there = home in _LIBRARIES and "<locals>" not in x.__qualname__
+            return x if made_there else self._function(x)
         if isinstance(x, ModuleType):
             return x if x.__name__.partition(".")[0] in _LIBRARIES else _Seen(x, self)
         if isinstance(x, _CONTAINERS):

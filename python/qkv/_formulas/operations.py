@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import _core
 from .. import _operations as table
+from .composed import COMPOSED
 
 ROWS = {row.numpy or row.name: row for row in table.OPERATIONS.values() if row.traced}
 
@@ -44,17 +45,19 @@ for _op, _words in _OTHERS.items():
 
 NUMPY: dict[str, Callable[..., Any]] = {op: getattr(np, op) for op in SPELLINGS.values() if hasattr(np, op)}
 NUMPY["sigmoid"] = lambda x: 1 / (1 + np.exp(-x))
+NUMPY["erf"] = lambda x: _core.erf(np.asarray(x))
 # The operations on floats that Tensors record.
 ON_TENSORS: dict[str, Callable[..., Any]] = {
     op: getattr(operator, f"__{row.operator}__") if row.operator else row.compute for op, row in ROWS.items()
 }
+KNOWN = SPELLINGS.keys() | COMPOSED.keys()
 # Functions of this package that are operations, by identity, and their names. Other modules add theirs.
 OWN: dict[int, tuple[Any, str]] = {}
 
 
 def add_own(functions: Mapping[str, Any]) -> None:
     """Note which of the functions are operations."""
-    OWN.update({id(functions[name]): (functions[name], name) for name in SPELLINGS if name in functions})
+    OWN.update({id(functions[name]): (functions[name], name) for name in KNOWN & functions.keys()})
 
 
 add_own(vars(_core))

@@ -327,7 +327,7 @@ def _wider(low: Any, high: Any, places: Any) -> Bounds:
     return moved(low, -places), moved(high, places)
 
 
-_LIMITS = {"exp": (0, np.inf), "exp2": (0, np.inf), "tanh": (-1, 1), "sigmoid": (0, 1)}
+_LIMITS = {"exp": (0, np.inf), "exp2": (0, np.inf), "tanh": (-1, 1), "sigmoid": (0, 1), "erf": (-1, 1)}
 
 
 def _rough(op: str) -> Callable[[Bounds], Bounds]:

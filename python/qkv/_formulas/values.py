@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .canonical import applied, to_boolean, to_float, to_integer
-from .errors import FormulaError
+from .canonical import applied, to_integer
+from .composed import COMPOSED
+from .conversions import LIKE, WITHOUT_EFFECT, Conversions
+from .conversions import refuse as _refuse
 from .graph import Graph
 from .nodes import Node
-from .operations import ROWS, SPELLINGS
+from .operations import KNOWN, ROWS, SPELLINGS
 
-_FLOATS = {"float": "float64", "double": "float64", "float64": "float64", "float32": "float32"}
-_INTEGERS = frozenset(("int", "long", "int32", "int64"))
 # Makes a Tensor of an array of another library, whose gradient then arrives there: set while such a library calls.
 stand_in: ContextVar[Callable[[Any], _core.Tensor] | None] = ContextVar("stand_in", default=None)
 
 
-class Symbol:
+class Symbol(Conversions):
     """What stands for a number in a formula that is traced: a traced value, or a captured array."""
 
     __array_priority__ = 1000
@@ -78,14 +78,15 @@ class Symbol:
     def __torch_function__(
         cls, function: Any, types: Any, args: Sequence[Any] = (), options: Any = None
     ) -> Any:
-        return call(function.__name__.strip("_"), args, options or {})
+        return call(function.__name__, args, options or {})
 
     def __getattr__(self, name: str) -> Any:
-        spelt = name.rstrip("_")
-        if not name.startswith("_") and (spelt in SPELLINGS):
-            return lambda *args, **options: call(spelt, (self, *args), options)
         if name.startswith("__"):
             raise AttributeError(name)
+        if is_known(name):
+            return lambda *args, **options: call(name, (self, *args), options)
+        if name in _WAYS_OUT:
+            _refuse(f"must not call .{name} of a traced value; {_WAYS_OUT[name]}")
         _refuse(
             f"must not use .{name} of a traced value; traced values have abs, clamp, to(dtype) and functions of numbers"
         )
@@ -104,36 +105,6 @@ class Symbol:
     def clamp_max(self, max: Any) -> Traced:
         return self.clamp(None, max)
 
-    def to(self, dtype: Any) -> Traced:
-        """Convert to a dtype: one of floats, integers or booleans."""
-        name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
-        x = self.value()
-        if name in _FLOATS:
-            return Traced(x.graph, to_float(x.graph, x.node, _FLOATS[name]))
-        if name in _INTEGERS:
-            return Traced(x.graph, to_integer(x.graph, x.node))
-        if name in ("bool", "bool_"):
-            return Traced(x.graph, to_boolean(x.graph, x.node))
-        _refuse(f"must convert to float32, float64, int64 or bool; got {name}")
-
-    astype = type = to
-
-    def float(self) -> Traced:
-        """Convert to floats of the dtype of the call, as those of pairs are."""
-        x = self.value()
-        return Traced(x.graph, to_float(x.graph, x.node, "float"))
-
-    def double(self) -> Traced:
-        return self.to("float64")
-
-    def int(self) -> Traced:
-        return self.to("int64")
-
-    long = int
-
-    def bool(self) -> Traced:
-        return self.to("bool")
-
 
 class Traced(Symbol):
     """A number of the formula: a node of its graph."""
@@ -150,9 +121,15 @@ class Traced(Symbol):
     def value(self) -> Traced:
         return self
 
+    def of(self, node: Node) -> Traced:
+        return Traced(self.graph, node)
+
     @property
     def dtype(self) -> Any:
-        return np.dtype({"b": "bool", "i": "int64", "f": "float32"}[self.node.kind])
+        return np.dtype({"b": "bool", "i": "int64", "f": self.graph.dtype}[self.node.kind])
+
+    def dim(self) -> int:
+        return 0
 
     def __len__(self) -> int:
         _refuse("must not ask a traced value for its length, which is one number")
@@ -185,6 +162,9 @@ class Captured(Symbol):
 
     def __repr__(self) -> str:
         return f"Captured({self.shape})"
+
+    def dim(self) -> int:
+        return self.ndim
 
     def __len__(self) -> int:
         if not self.shape:
@@ -225,10 +205,6 @@ class Captured(Symbol):
                 f"{len(self._indices)} indices, compute arrays as wholes outside of the formula"
             )
         return Traced(self.graph, self.graph.gather(self.graph.table(self._array), self._indices))
-
-
-def _refuse(text: str, kind: type[Exception] = TypeError) -> NoReturn:
-    raise FormulaError(kind, text)
 
 
 def is_array(x: Any) -> bool:
@@ -279,11 +255,53 @@ _ARGUMENTS = frozenset(
 )
 
 
+_WAYS_OUT = {
+    **dict.fromkeys(["item", "tolist", "numpy"], "compute with it as it is, it is a number in the formula"),
+    **dict.fromkeys(["detach", "detach_"], "detach what it is computed from outside of the formula"),
+}
+
+
+def is_known(name: str) -> bool:
+    """Whether formulas compute a function or method of this name; one with an underscore after it writes."""
+    spelt = name.strip("_")
+    return spelt in KNOWN or spelt in LIKE
+
+
 def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
     """Return what a function of NumPy's, PyTorch's or qkv's makes of traced values."""
+    spelt = name.strip("_")
+    options = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
+    writes = bool(options.pop("inplace", False)) or (name.endswith("_") and not name.startswith("_"))
+    if (composed := COMPOSED.get(spelt) or LIKE.get(spelt)) is None:
+        made = _operation(spelt, args, options)
+    else:
+        given = args if spelt in LIKE else (_do, *args)
+        try:
+            made = composed(
+                *given, **{"input" if key == "x" else key: value for key, value in options.items()}
+            )
+        except TypeError as error:
+            _refuse(f"must call {spelt} by its arguments; it {str(error).partition(') ')[2]}")
+    return _written(args[0], made) if writes else made
+
+
+def _written(x: Any, y: Traced) -> Traced:
+    """Return the traced value x, which is y from now on."""
+    if not isinstance(x, Traced):
+        _refuse("must not write to an array")
+    if x.node.kind != y.node.kind:
+        kinds = {"b": "conditions", "i": "integers", "f": "floats"}
+        _refuse(f"must write values of one kind in place; got {kinds[y.node.kind]} for {kinds[x.node.kind]}")
+    x.node = y.node
+    return x
+
+
+def _operation(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
     op = SPELLINGS.get(name)
     if op is None:
-        _refuse(f"must use functions of numbers; got {name}")
+        _refuse(
+            f"must use functions of numbers; got {name}, call it outside of the formula and capture its result"
+        )
     if op == "clip":
         limits = {_LIMITS[key]: value for key, value in options.items() if key in _LIMITS}
         graph = next(x.graph for x in (*args, *options.values()) if isinstance(x, Symbol))

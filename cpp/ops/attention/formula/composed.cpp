@@ -130,6 +130,8 @@ class Evaluation {
         return one(Unary::sine);
       case FormulaOp::cos:
         return one(Unary::cosine);
+      case FormulaOp::erf:
+        return one(Unary::error_function);
       case FormulaOp::tanh:
         return tanh(a());
       case FormulaOp::sigmoid:

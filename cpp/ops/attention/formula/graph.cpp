@@ -1,5 +1,6 @@
 // The graph of a formula: its operations by name, and reverse mode.
 #include <algorithm>
+#include <numbers>
 #include <optional>
 
 #include "core/error.h"
@@ -38,6 +39,7 @@ constexpr NamedOperation kOperations[] = {
     {"sqrt", 1, kFloat, FormulaOp::sqrt, kFloat},
     {"sin", 1, kFloat, FormulaOp::sin, kFloat},
     {"cos", 1, kFloat, FormulaOp::cos, kFloat},
+    {"erf", 1, kFloat, FormulaOp::erf, kFloat},
     {"floor", 1, kFloat, FormulaOp::floor, kFloat},
     {"less", 2, kFloat, FormulaOp::less, kBoolean},
     {"less_equal", 2, kFloat, FormulaOp::less_equal, kBoolean},
@@ -224,6 +226,10 @@ class DerivativeBuilder {
         return {multiply(g, node(FormulaOp::cos, a)), -1, -1};
       case FormulaOp::cos:
         return {negative(multiply(g, node(FormulaOp::sin, a))), -1, -1};
+      case FormulaOp::erf: {
+        const int bell = node(FormulaOp::exp, negative(multiply(a, a)));
+        return {multiply(g, multiply(bell, constant(2 * std::numbers::inv_sqrtpi))), -1, -1};
+      }
       case FormulaOp::select:
         return {-1, where(a, g, constant(0)), where(a, constant(0), g)};
       default:  // floor, floor_divide, and anything but floating numbers
