@@ -11,6 +11,7 @@ except ImportError as error:
 
 from .._public import publish
 from .autograd import function
+from .flex import flex_attention
 from .functional import sdpa
 from .transformers import register
 from .variants import (
@@ -29,6 +30,7 @@ __all__ = [
     "additive_attention",
     "attention_image",
     "entmax",
+    "flex_attention",
     "function",
     "kernel_attention",
     "linear_attention",
