@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/kernels.h"
+#include "nn/observer.h"
 #include "ops/numbers.h"
 #include "ops/ops.h"
 
@@ -103,25 +104,67 @@ Ranked last_kept(const double* scores, const double* weights, Index n, const Gen
   return last_of_share(std::move(candidates), weights, options.top_p.value_or(1) * total);
 }
 
+// A token that was drawn, and what of: exp((score - best) / temperature) / total of a token up to the last one.
+struct Drawn {
+  std::int64_t token = 0;
+  double best = 0, total = 0;
+  std::optional<Ranked> last = {};  // all
+};
+
 // The token up to which the weights of those that are kept, in the order of their numbers, first exceed `draw`, from 0
 // to below 1, of their sum.
-Index sampled(const double* scores, Index n, const GenerateOptions& options, double draw) {
+Drawn sampled(const double* scores, Index n, const GenerateOptions& options, double draw) {
   const Scratch scratch(static_cast<std::size_t>(n) * sizeof(double));
   double* weights = scratch.as<double>();
   const double best = *std::max_element(scores, scores + n);
+  Drawn drawn{.best = best};
   for (Index i = 0; i < n; ++i) {
     const double apart = (scores[i] - best) / options.temperature;
     weights[i] = apart == apart ? apart : 0;  // equally infinite ones are equally likely
   }
   kernels::kernels<double>().elementwise.unary(kernels::Unary::exponential, weights, weights, n);
   if ((options.top_k && *options.top_k < n) || options.top_p.value_or(1) < 1) {
-    const Ranked last = last_kept(scores, weights, n, options);
+    drawn.last = last_kept(scores, weights, n, options);
     for (Index i = 0; i < n; ++i)
-      if (last < Ranked{scores[i], i}) weights[i] = 0;
+      if (*drawn.last < Ranked{scores[i], i}) weights[i] = 0;
   }
   std::partial_sum(weights, weights + n, weights);
-  const double total = weights[n - 1], *found = std::upper_bound(weights, weights + n, draw * total);
-  return (found != weights + n ? found : std::lower_bound(weights, weights + n, total)) - weights;
+  const double total = drawn.total = weights[n - 1], *found = std::upper_bound(weights, weights + n, draw * total);
+  drawn.token = (found != weights + n ? found : std::lower_bound(weights, weights + n, total)) - weights;
+  return drawn;
+}
+
+// What an observer of steps sees: the sentence of each row (N), ids (N, 1 + top), the chosen one and the likeliest, and
+// their probabilities by the scores and in what was drawn from, which is the same where nothing was.
+Tensors step_of(const Scores& scores, const std::vector<std::size_t>& rows, const std::vector<Drawn>& drawn, Index top,
+                const GenerateOptions& options) {
+  const auto N = static_cast<Index>(rows.size());
+  top = std::min(top, scores.vocab());
+  const Array likely = top > 0 ? ops::topk(Tensor(scores.numbers), top, 1, true) : Array({N, 0}, DType::int64);
+  Array sentences({N}, DType::int64), ids({N, 1 + top}, DType::int64), given({N, 1 + top}, DType::float64);
+  Array chance = Array::zeros({N, 1 + top}, DType::float64);
+  for (Index r = 0; r < N; ++r) {
+    const Drawn& one = drawn[static_cast<std::size_t>(r)];
+    sentences.data<std::int64_t>()[r] = static_cast<std::int64_t>(rows[static_cast<std::size_t>(r)]);
+    for (Index i = r * (1 + top), end = i + 1 + top, rank = -1; i < end; ++i, ++rank) {
+      const std::int64_t token = rank < 0 ? one.token : likely.data<std::int64_t>()[r * top + rank];
+      const double score = scores.row(r)[token];
+      ids.data<std::int64_t>()[i] = token;
+      given.data<double>()[i] = scores.log_prob(r, token);
+      const bool left_out = one.last && *one.last < Ranked{score, token};
+      chance.data<double>()[i] = left_out ? kNothing : (score - one.best) / options.temperature;
+    }
+  }
+  const auto exponential = [&](const Array& x) {
+    kernels::kernels<double>().elementwise.unary(kernels::Unary::exponential, x.data<double>(), x.data<double>(),
+                                                 x.numel());
+  };
+  exponential(given);
+  if (options.method != Method::sample) return {Tensor(sentences), Tensor(ids), Tensor(given), Tensor(given)};
+  exponential(chance);
+  for (Index i = 0; i < chance.numel(); ++i)
+    chance.data<double>()[i] /= drawn[static_cast<std::size_t>(i / (1 + top))].total;
+  return {Tensor(sentences), Tensor(ids), Tensor(given), Tensor(chance)};
 }
 
 Array row_of(const Array& matrix, Index row) {
@@ -234,14 +277,16 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
     // One token for each row, except for beams.
     std::vector<double> draws(options.method == Method::sample ? rows.size() : 0);
     for (double& draw : draws) generator.uniform<double>(&draw, 1, 0, 1);
-    std::vector<std::int64_t> next(rows.size());
+    std::vector<Drawn> next(rows.size());
     scores.each_row([&](double* x, Index r, Index n) {
       const auto at = static_cast<std::size_t>(r);
       if (options.method == Method::sample) next[at] = sampled(x, n, options, draws[at]);
-      else if (options.method == Method::greedy) kernels::kernels<double>().reduce.argmax(&next[at], x, 1, n);
+      else if (options.method == Method::greedy) kernels::kernels<double>().reduce.argmax(&next[at].token, x, 1, n);
       else
         for (Index i = 0; i < n; ++i) x[i] = scores.log_prob(r, i);
     });
+    if (const Index top = nn::Observer::candidates(); top >= 0 && options.method != Method::beam)
+      nn::Observer::stepped(step_of(scores, rows, next, top, options));
     std::vector<std::size_t> next_rows;
     std::vector<std::int64_t> from, last;
     Array chosen = Array::full({static_cast<Index>(sentences)}, DType::int64, -1);
@@ -252,7 +297,7 @@ std::vector<std::vector<Hypothesis>> generate(Continuation& model, const Array& 
       const auto attended = [&](Index i) { return row_of(attention, first_row + i); };
       if (options.method == Method::beam)
         beam.advance(scores.vocab(), [&](Index i) { return scores.row(first_row + i); }, attended);
-      else beam.append(next[begin], scores.log_prob(first_row, next[begin]), attended(0));
+      else beam.append(next[begin].token, scores.log_prob(first_row, next[begin].token), attended(0));
       chosen.data<std::int64_t>()[rows[begin]] = beam.latest();
       for (std::size_t i = 0; i < beam.live().size(); ++i) {
         next_rows.push_back(rows[begin]);

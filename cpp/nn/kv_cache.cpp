@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 #include "ops/checked_integers.h"
@@ -79,7 +80,7 @@ KVCache::Contents KVCache::append(const Tensor& keys, const Tensor& values) {
     length_ += added;
     return {keys_, values_};
   }
-  if (length_ == 0 || !keys_.is_leaf()) {
+  if (length_ == 0 || !keys_.is_leaf() || std::exchange(left_, false)) {
     const Index room = std::max(capacity_ ? *capacity_ : length_ + added, length_ + added);
     const auto fresh = [&](const Tensor& like, const Tensor& kept) {
       Array store(Shape{like.dim(0), room, like.dim(2)}, like.dtype());

@@ -53,8 +53,11 @@ class KVCache : public std::enable_shared_from_this<KVCache> {
 
   Index length() const { return length_; }
   void reset();
-  // Forgets what was appended after the first `length` tokens.
-  void truncate(Index length) { length_ = length; }
+  // Forgets what was appended after the first `length` tokens. Their rows are left to those that still read them.
+  void truncate(Index length) {
+    left_ = left_ || length < length_;
+    length_ = length;
+  }
   // Batch entry i continues what was entry indices[i]: for beams.
   void reorder(const Array& indices);
   std::optional<Index> capacity() const { return capacity_; }
@@ -69,6 +72,7 @@ class KVCache : public std::enable_shared_from_this<KVCache> {
   std::optional<Index> capacity_;
   Tensor keys_, values_;  // (B, rows, width)
   std::atomic<Index> length_{0};
+  bool left_ = false;  // the memory after length_ is that of forgotten rows
   std::atomic<std::thread::id> user_;
 };
 

@@ -324,7 +324,8 @@ Tensor MultiHeadAttention::forward(const Tensor& queries, const Tensor& keys, co
   std::shared_ptr<const KeptAttention> kept;
   // Rows are shown as the batch that they are of.
   if (const Watched watch(*this, ragged ? AttentionRecord::Axes{true, names_.heads} : axes); watch) {
-    auto seen = watch.attention({p.queries, p.keys, p.values, heads, call.rows}, std::move(o));
+    const bool lasting = in.projected || (call.cache != nullptr && !ragged);
+    auto seen = watch.attention({p.queries, p.keys, p.values, heads, call.rows, lasting}, std::move(o));
     outputs = std::move(seen.outputs);
     kept = std::move(seen.kept);
   } else if (ragged) {

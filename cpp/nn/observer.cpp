@@ -1,5 +1,7 @@
 #include "nn/observer.h"
 
+#include <algorithm>
+
 #include "autograd/tensor.h"
 
 namespace qkv::nn {
@@ -16,6 +18,17 @@ void Observer::change(const ModulePtr& module, Point point, Change change) {
   asked.module = module;
   asked.changed.set(static_cast<std::size_t>(point));
   asked.changes[static_cast<std::size_t>(point)] = std::move(change);
+}
+
+Index Observer::candidates() {
+  Index most = -1;
+  for (const Observer* at = innermost_; at != nullptr; at = at->outer_) most = std::max(most, at->candidates_);
+  return most;
+}
+
+void Observer::stepped(const Tensors& about) {
+  for (Observer* at = innermost_; at != nullptr; at = at->outer_)
+    if (at->candidates_ >= 0) at->seen_.push_back({-1, Point::output, about, nullptr});
 }
 
 void Observer::enter() {

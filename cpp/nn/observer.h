@@ -54,6 +54,12 @@ class Observer : NonCopyable {
   // `key` is how the caller finds again what was seen.
   void record(Index key, const ModulePtr& module, Point point);
   void change(const ModulePtr& module, Point point, Change change);
+  // Also keeps what each step of a model that writes chose, and so many of its likeliest tokens, after what that step
+  // computed; its key is -1.
+  void record_steps(Index candidates) { candidates_ = candidates; }
+  // The most candidates that one of this thread wants of each step; -1: none looks at steps.
+  static Index candidates();
+  static void stepped(const Tensors& about);
   void enter();
   void leave();
   const std::vector<Observation>& seen() const { return seen_; }
@@ -73,6 +79,7 @@ class Observer : NonCopyable {
   const bool keep_graph_;
   std::unordered_map<const Module*, Asked> asked_;
   std::vector<Observation> seen_;
+  Index candidates_ = -1;
   Observer* outer_ = nullptr;
   bool entered_ = false;
   static inline constinit thread_local Observer* innermost_ = nullptr;

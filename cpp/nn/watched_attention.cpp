@@ -52,6 +52,7 @@ Watched::Result Watched::attention(Projections p, ops::AttentionOptions o) const
       p.keys = used(p.keys);
       p.values = used(p.values);
       p.heads.length = -1;
+      p.lasting = false;
     }
   }
   project(p);
@@ -64,8 +65,10 @@ Watched::Result Watched::attention(Projections p, ops::AttentionOptions o) const
     result.kept = AttentionRecord::of(result.outputs.weights.data(), axes_);
   } else {
     if (!ragged) result.outputs = ops::packed_attention(p.queries, p.keys, p.values, p.heads, o);
-    // Queries and keys may be the caller's, who may change them before the weights are read.
-    const auto kept = AttentionRecord::always_of(cloned(p.queries.data()), cloned(p.keys.data()), p.heads, o, axes_);
+    // Queries and keys may be the caller's, who may change them before the weights are read. Those of a cache are kept
+    // once for all steps.
+    const Array keys = p.lasting && !watch_.wants(Point::keys) ? p.keys.data() : cloned(p.keys.data());
+    const auto kept = AttentionRecord::always_of(cloned(p.queries.data()), keys, p.heads, o, axes_);
     watch_.record(Point::scores, kept);
     watch_.record(Point::weights, kept);
     if (!NoAttentionRecord::active()) result.kept = kept;

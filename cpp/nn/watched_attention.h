@@ -38,6 +38,7 @@ class Watched {
     Tensor queries, keys, values;
     ops::Heads heads;
     const RaggedRows* rows = nullptr;
+    bool lasting = false;  // nobody writes to the rows of keys any more
   };
   struct Result {
     ops::AttentionOutputs outputs;

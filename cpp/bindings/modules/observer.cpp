@@ -144,6 +144,7 @@ void bind_observer(Functions& m) {
                return call_python(py::handle(static_cast<PyObject*>(own.get())), py::make_tuple(x)).cast<Tensor>();
              });
            })
+      .def("record_steps(candidates)", [](Observer& self, Index candidates) { self.record_steps(candidates); })
       .def("enter", &Observer::enter)
       .def("leave", &Observer::leave)
       .def("seen(keep_graph)", [](const Observer& self, bool keep_graph) {

@@ -9,11 +9,15 @@ from .changing import change, without_heads
 from .effects import importance, logit_lens, rollout
 from .head_measures import Measures, measures
 from .recording import Recording, record
+from .writing import Candidate, Writing, generate
 
 __all__ = [
+    "Candidate",
     "Measures",
     "Recording",
+    "Writing",
     "change",
+    "generate",
     "importance",
     "logit_lens",
     "measures",

@@ -259,7 +259,7 @@ def logit_lens(model: Module, recording: Recording) -> NDArray[Any]:
         raise ValueError(
             f"logit_lens: model must give logits over its vocabulary; got {type(model).__name__}"
         )
-    layers = _layers(names)
+    layers = outputs_of_blocks(names)
     missing = [name for name in layers if name not in recording]
     if missing or not layers:
         raise ValueError(
@@ -284,7 +284,7 @@ def _logits(output: Any) -> Any:
     return found if isinstance(found, Tensor) else None
 
 
-def _layers(names: Names) -> list[str]:
+def outputs_of_blocks(names: Names) -> list[str]:
     """Names of the outputs of the blocks of the last stack."""
     found: dict[str, list[str]] = {}
     for path, _ in names.attentions:

@@ -41,7 +41,7 @@ class Recording:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {
-            name: [Computed(v, name) if isinstance(v, _core.KeptAttention) else v for v in values]
+            name: [Computed(v, name) if _is_computed(v) else v for v in values]
             for name, values in self._kept.items()
         }
         return {name: without_history(value) for name, value in {**self.__dict__, "_kept": kept}.items()}
@@ -208,15 +208,20 @@ class Weights:
     @property
     def real(self) -> Any:
         """The real queries ``(B, Lq)``, or None: all."""
-        keys = self._real_keys()
+        keys = self.real_keys()
         return None if keys is None else keys[:, self.offset : self.offset + self.shape[2]]
 
-    def _real_keys(self) -> Any:
+    def real_keys(self) -> Any:
+        """The real keys ``(B, Lk)``, or None: all."""
         return None if self._kept is None else self._kept.real_keys()
+
+    def scores(self) -> Any:
+        """The scores, of a value of that name."""
+        return self._stored if self._kept is None else self._kept.scores()
 
     def measured(self, earlier: Any, separators: Any, real: Any) -> Any:
         """Sums and counts ``(2, measures, H)``; padding does not count as a separator."""
-        keys = self._real_keys()
+        keys = self.real_keys()
         if separators is not None and keys is not None:
             separators = separators & keys
         call = earlier, separators, real, self.offset, self.cross
@@ -228,6 +233,11 @@ class Weights:
 def _listed(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed) if len(listed) <= 4 else f"{', '.join(listed[:3])}, ... {len(listed)} names"
+
+
+def _is_computed(value: Any) -> bool:
+    """Whether its weights or scores are not in memory yet."""
+    return isinstance(value, (_core.KeptAttention, Computed)) and type(value) is not Computed
 
 
 def _computed(value: Any, name: str) -> Any:

@@ -25,6 +25,10 @@ class Watcher:
         self._observer.record(key, module, word)
         self._ask(module, word, self._keep_graph)
 
+    def record_steps(self, candidates: int) -> None:
+        """Keep what each step of a model that writes chose, too, and so many of its likeliest tokens."""
+        self._observer.record_steps(candidates)
+
     def change(self, module: Any, word: str, function: Callable[[Any], Any]) -> None:
         """Replace a value of a module."""
         self._observer.change(module, word, function)

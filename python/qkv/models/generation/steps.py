@@ -156,7 +156,7 @@ class Generation:
                     else "whose entry architectures names none"
                 )
             )
-        if attention_mask is None and _are_ragged(input_ids):
+        if attention_mask is None and are_ragged(input_ids):
             input_ids, lens = pad(input_ids)
             attention_mask = np.arange(input_ids.shape[1]) < lens[:, None]
         prompts = _core.as_numpy(input_ids, "generate", "input_ids")
@@ -261,7 +261,7 @@ def kept_by_padding(prompts: np.ndarray, padding: list[int], ends: list[int]) ->
     return np.asarray(prompts != padding[0])
 
 
-def _are_ragged(ids: Any) -> bool:
+def are_ragged(ids: Any) -> bool:
     rows = ids if isinstance(ids, (list, tuple)) else []
     return all(hasattr(row, "__len__") for row in rows) and len({len(row) for row in rows}) > 1
 
