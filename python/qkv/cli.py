@@ -86,8 +86,10 @@ EMBED: list[Argument] = [
 ]
 TEXT = "text for the model; without --model a .npz file with weights (layers, H, L, L) and tokens"
 LOOK: list[Argument] = [
-    ("what", "TEXT", TEXT, {}),
-    ("--model", "PATH", "folder with the model and its tokenizer", {}),
+    ("what", "TEXT", TEXT, {"nargs": "?"}),
+    ("--model", "PATH", "folder with the model and its tokenizer, or a .gguf file", {}),
+    ("--prompt", "TEXT", "text that the model goes on with, or that its encoder reads", {}),
+    ("--write", "N", "how many tokens are written at most, with --prompt", {"type": int}),
     ("--target", "TEXT", "text that a decoder after an encoder reads (default: what the model writes)", {}),
     ("--output", "FILE", "page to write; no other file is replaced (default: named after the model)", {}),
 ]
@@ -192,9 +194,27 @@ def _embed(options: argparse.Namespace) -> int:
 
 
 def _look(options: argparse.Namespace) -> int:
-    from .look.page import look_at_model, look_at_weights
+    from .look.page import look_at_model, look_at_weights, look_at_writing
 
-    if options.model is not None:
+    if options.prompt is not None or options.write is not None:
+        for name, wanted in (
+            ("prompt", True),
+            ("write", True),
+            ("model", True),
+            ("what", False),
+            ("target", False),
+        ):
+            if (getattr(options, name) is not None) != wanted:
+                rest = "be given" if wanted else "not be given"
+                raise ValueError(
+                    f"look: {name} must {rest} because --model PATH --prompt TEXT --write N go together"
+                )
+        path = look_at_writing(options.model, options.prompt, options.write, options.output)
+    elif options.what is None:
+        raise ValueError(
+            "look: what must be given, a text for the model or an .npz file; got neither that nor --prompt"
+        )
+    elif options.model is not None:
         path = look_at_model(options.model, options.what, options.target, options.output)
     elif options.target is not None:
         raise ValueError("look: --target must be given with --model alone; got it with weights")

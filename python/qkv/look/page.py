@@ -16,12 +16,13 @@ from .._atomic import write_file
 from .._words.errors import shown
 from ..functions.gradients import no_grad
 from ..models.generation.steps import first_id, positions_of
-from ..plot import head_view, layer_view
+from ..plot import head_view, layer_view, writing_view
 from ..plot.figures.texts import readable
 from ..plot.views.measures_table import MeasuresTable
 from ..plot.views.view import View, page
 from .head_measures import Measures, measures, measures_of
 from .recording import Recording, record
+from .writing import generate
 
 #: Beyond that many tokens a page shows all heads as pictures alone.
 _LONGEST = 256
@@ -74,6 +75,26 @@ def look_at_model(folder: str, text: str, target: str | None = None, output: str
     ]
     texts = {"text": text} | ({"decoder": target or tokenizer.decode(read)} if decodes else {})
     return _write(path, name, texts, groups)
+
+
+def look_at_writing(folder: str, prompt: str, count: int, output: str | None = None) -> Path:
+    """Write the page of a text that a model writes after a prompt, or of what it makes of a source; return its path."""
+    if count < 1:
+        raise ValueError(f"look: write must be at least 1 because so many tokens are written; got {count}")
+    name = Path(folder).resolve().stem if Path(folder).is_file() else Path(folder).resolve().name
+    path = _target(output, name)
+    model = models.from_pretrained(folder)
+    if not getattr(model, "writes", False):
+        raise ValueError(
+            f"look: model must write text because of --write; got a {type(model).__name__} of {name}"
+        )
+    tokenizer = models.Tokenizer.from_pretrained(folder)
+    ids = tokenizer.encode(prompt)
+    if not ids:
+        raise ValueError("look: prompt must have at least one token; got none")
+    writing = generate(model, [ids], max_new_tokens=count, method="greedy")
+    view = writing_view(writing, tokenizer, title=f"what {name} writes, and where it looks")
+    return _write(path, name, {"prompt": prompt, "written": tokenizer.decode(writing.ids[0])}, [[view]])
 
 
 def _written(model: Any, ids: Any) -> list[int]:

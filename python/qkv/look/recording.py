@@ -157,6 +157,7 @@ class Computed:
         self._values: NDArray[Any] = np.array(_computed(kept, name))
         self._values.flags.writeable = False
         self.shape, self.offset, self._real = tuple(kept.shape), kept.offset, kept.real_keys()
+        self.crosses = getattr(kept, "crosses", None)  # of rows of steps
 
     def weights(self) -> NDArray[Any]:
         return self._values

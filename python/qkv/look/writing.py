@@ -15,7 +15,7 @@ from .._words.errors import count_of, shown
 from ..functions.gradients import no_grad
 from ..models.generation.rules import numbers
 from ..models.generation.settings import search_of
-from ..models.generation.steps import Generation, are_ragged, kept_by_padding, kept_ids
+from ..models.generation.steps import Generation, are_ragged, first_id, kept_by_padding, kept_ids
 from .effects import outputs_of_blocks
 from .names import Names, Part
 from .recording import Computed, Recording, Weights
@@ -54,13 +54,13 @@ class Rows(Computed):
         longest = max(left + text[-1][0].shape[3] for left, text in self._steps)
         self.shape = (len(texts), steps[0][0][0].shape[1], max(map(len, texts)), longest)
         _, _, queries, keys = steps[0][0][0].shape
-        crosses = part.crosses or (queries != keys and steps[0][0][0].offset == 0)
-        self.offset = 0 if crosses else first - 1
+        self.crosses = part.crosses or (queries != keys and steps[0][0][0].offset == 0)
+        self.offset = 0 if self.crosses else first - 1
         self._real = np.zeros((self.shape[0], longest), bool)
         for keys, (left, text), length in zip(self._real, self._steps, sources, strict=True):
             kept, row = text[-1]
             real = kept.real_keys()
-            count = length if crosses and real is None else kept.shape[3]
+            count = length if self.crosses and real is None else kept.shape[3]
             keys[left : left + count] = True if real is None else real[row]
 
     @property
@@ -106,6 +106,8 @@ class Writing(Recording):
         What ``generate`` returned.
     prompts : list of ndarray
         The ids of each prompt, or source, without padding.
+    start_id : int or None
+        What the decoder of an encoder-decoder reads before what it wrote.
     chosen : list of list of Candidate
         Per text and step the token that was written.
     candidates : list of list of list of Candidate
@@ -116,6 +118,7 @@ class Writing(Recording):
 
     ids: list[list[int]]
     prompts: list[NDArray[np.int64]]
+    start_id: int | None
     chosen: list[list[Candidate]]
     candidates: list[list[list[Candidate]]]
     _hidden: list[NDArray[Any]]
@@ -124,8 +127,24 @@ class Writing(Recording):
         """The weights at a name of one text without padding: ``(H, n, K)``, over its source, or over all it read."""
         kept = self[name]
         [value] = self._kept[name]
-        whole = np.asarray(kept).reshape(value.shape)[item, :, : len(self.ids[item])]
-        return whole[..., value.real_keys()[item]]
+        whole: NDArray[Any] = np.asarray(kept).reshape(value.shape)[item, :, : len(self.ids[item])]
+        found: NDArray[Any] = whole[..., value.real_keys()[item]]
+        return found
+
+    def looks(self, item: int = 0) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """The weights of one text, as :meth:`rows`: of layers over what was read, and of layers over the source."""
+        read: list[NDArray[Any]] = []
+        source: list[NDArray[Any]] = []
+        for name, values in self._kept.items():
+            crosses = getattr(values[0], "crosses", None)
+            if crosses is not None and name.rpartition(".")[2] == "weights":
+                (source if crosses else read).append(self.rows(name, item))
+        return read, source
+
+    @property
+    def lens_layers(self) -> int:
+        """How many layers :meth:`logit_lens` has; none of models without layers."""
+        return len(self._hidden)
 
     def logit_lens(self, layer: int | None = None) -> NDArray[Any]:
         """What the model would write if its layers ended earlier: logits of each layer's output at each step.
@@ -165,7 +184,7 @@ def _read(model: Any, hidden: NDArray[Any]) -> NDArray[Any]:
         x: Any = _core.tensor(hidden, hidden.dtype, False)
         norm = getattr(body, "norm", None)
         x = x if norm is None else norm(x)
-        return np.asarray(model._logits(x) if isinstance(model, Generation) else model.output(x))
+        return np.asarray(model._logits(x) if hasattr(model, "_logits") else model.output(x))
 
 
 @explained
@@ -276,6 +295,9 @@ def generate(
     writing.chosen = [[step.chosen for step in text] for text in texts]
     writing.candidates = [[step.candidates for step in text] for text in texts]
     writing.prompts = prompts
+    writing.start_id = None
+    if hasattr(model, "decoder"):
+        writing.start_id = first_id(model) if pretrained else int(options["start_id"])
     return writing
 
 
@@ -332,7 +354,7 @@ def _prompts(model: Any, ids: Any, options: dict[str, Any]) -> list[NDArray[np.i
         kept = np.arange(given.shape[1]) < np.asarray(options["src_valid_lens"])[:, None]
     elif isinstance(model, models.Transformer):
         kept = given != model._config()["pad_id"]
-    elif isinstance(model, Generation) and model.architecture.kind == "causal":
+    elif isinstance(model, models.PretrainedCausalLM):
         entries = model.generation
         padding, ends = (
             numbers(entries.get("pad_token_id")),

@@ -21,6 +21,7 @@ from .views.merging import by_words
 from .views.neuron_view import neuron_view
 from .views.token_view import token_view
 from .views.view import AttentionView
+from .views.writing_view import writing_view
 
 __all__ = [
     "AttentionSliders",
@@ -43,6 +44,7 @@ __all__ = [
     "show_heatmaps",
     "token_view",
     "training_curve",
+    "writing_view",
 ]
 
 publish(__name__, own_classes=True)
