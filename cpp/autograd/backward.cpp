@@ -315,7 +315,8 @@ std::vector<Array> gradients_of(const Tensor& output, const Tensors& inputs, con
   std::vector<Array> results;
   for (const Tensor& input : inputs) {
     const Tensor& found = pass.watched(input);
-    results.push_back(found.defined() ? packed(found.data()) : Array());
+    if (!found.defined()) results.emplace_back();
+    else results.push_back(fills_memory(found.data()) ? found.data() : packed(found.data()));
   }
   return results;
 }

@@ -1,6 +1,7 @@
 #include "autograd/strided.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <type_traits>
@@ -76,6 +77,25 @@ void copy(const Array& y, const Array& x) {
 }
 
 }  // namespace
+
+Array laid_out(const Array& y, const Array& like) {
+  if (like.is_packed()) return y;
+  const Strides order = like.strides();
+  Strides axes, strides(order.size(), 1);
+  for (Index axis = 0; axis + 1 < y.rank(); ++axis) axes.push_back(axis);
+  const auto reach = [&](Index axis) { return std::abs(order[static_cast<std::size_t>(axis)]); };
+  std::stable_sort(axes.begin(), axes.end(), [&](Index a, Index b) { return reach(a) < reach(b); });
+  Index step = y.dim(-1);
+  for (const Index axis : axes) {
+    strides[static_cast<std::size_t>(axis)] = step;
+    step *= y.dim(axis);
+  }
+  return Array(y.shape(), strides, y.dtype(), y.buffer(), y.first());
+}
+
+bool fills_memory(const Array& x) {
+  return x.bytes() == static_cast<Index>(x.buffer()->bytes()) && !overlaps_itself(x);
+}
 
 Array without_repeats(const Array& x) {
   if (x.is_packed() || x.numel() == 0) return x;

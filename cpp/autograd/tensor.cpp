@@ -127,10 +127,10 @@ Tensor TensorGradients::output(const Saved& numbers) const {
 }
 
 void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, Gradients gradients,
-                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back) {
+                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back, bool by_strides) {
   std::vector<Array> arriving;
   arriving.reserve(dys.size());
-  for (const Tensor& dy : dys) arriving.push_back(dy.defined() ? packed(dy.data()) : Array());
+  for (const Tensor& dy : dys) arriving.push_back(!dy.defined() ? Array() : by_strides ? dy.data() : packed(dy.data()));
   pull_back(arriving, gradients);
   for (Index i = 0; i < dx.count(); ++i)
     if (Array& found = gradients.results()[static_cast<std::size_t>(i)]; found.defined())

@@ -280,9 +280,9 @@ struct Node {
   ~Node();
 };
 
-// Runs a pull-back: gradients come as Arrays and go as such.
+// Runs a pull-back: gradients come as Arrays, packed unless it reads them by their strides, and go as such.
 void run_pull_back(std::span<const Tensor> dys, TensorGradients& dx, Gradients gradients,
-                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back);
+                   const std::function<void(std::span<const Array>, Gradients&)>& pull_back, bool by_strides);
 
 template <class PullBack, class Derive> struct FusedStep final : Step {
   FusedStep(const Tensors& inputs, PullBack p, Derive d)
@@ -323,7 +323,8 @@ void FusedStep<PullBack, Derive>::backward(std::span<const Tensor> dys, TensorGr
     dx.inputs_ = &inputs_;
     derive_(dys, dx);
   } else {
-    run_pull_back(dys, dx, {dx.node_->inputs, inputs_, dx.wanted_}, std::cref(pull_back_));
+    constexpr bool kByStrides = requires { PullBack::kReadsStrides; };
+    run_pull_back(dys, dx, {dx.node_->inputs, inputs_, dx.wanted_}, std::cref(pull_back_), kByStrides);
   }
 }
 
@@ -337,7 +338,7 @@ template <class Rule> Tensor record(Array&& output, std::initializer_list<Tensor
                      std::make_unique<RuleStep<Rule>>(std::move(rule)));
 }
 
-// Fused operations: pull_back(dys, dx) and derive(dys, dx), with spans of Arrays and of Tensors.
+// Fused: pull_back(dys, dx) and derive(dys, dx), with spans of Arrays (also strided: kReadsStrides) and of Tensors.
 template <class PullBack, class Derive>
 Tensors record_many(std::vector<Array> outputs, const Tensors& inputs, PullBack pull_back, Derive derive) {
   return record_step(std::move(outputs), inputs,
@@ -388,8 +389,7 @@ template <class Compose> Tensors record_composed(std::vector<Array> outputs, con
   return record_step(std::move(outputs), inputs, std::make_unique<ComposedStep<Compose>>(inputs, std::move(compose)));
 }
 
-// The Tensor itself, or a copy if its numbers are in memory of another owner, where they may change: for inputs that a
-// derivation reads.
+// For inputs that a derivation reads: the Tensor itself, or a copy of numbers that another owner may change.
 inline Tensor owned(Tensor t) { return t.defined() && t.layout().buffer()->borrowed() ? Tensor(cloned(t.data())) : t; }
 
 // y += x, both packed and of equal shape and dtype, in the memory that y has.

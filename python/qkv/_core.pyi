@@ -1566,6 +1566,16 @@ def allowed_keys(
 ) -> tuple[Any, Any]: ...
 def apply_rotary(x: Numbers, cos: Any, sin: Any, interleaved: bool) -> Any: ...
 def as_numpy(value: Numbers, operation: str, name: str) -> NDArray[Any]: ...
+def attention_again(
+    query: Numbers,
+    key: Numbers,
+    value: Numbers,
+    options: dict[str, Any],
+    output: Any,
+    statistics: Any,
+    averages: Any = None,
+    lse: Any = None,
+) -> Any: ...
 def attention_block(query: Numbers, key: Numbers, value: Numbers, options: dict[str, Any]) -> Any: ...
 def attention_block_backward(
     dout: Any,
@@ -1803,6 +1813,9 @@ def scaled_dot_product_attention(
     mask_mod: Any = None,
     normalizer: str | Callable[[Tensor], Any] | None = None,
     formula: Any = None,
+    dropout_key: Any = None,
+    keep_layout: Any = None,
+    return_statistics: Any = None,
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
 ) -> Any: ...

@@ -1,4 +1,6 @@
 // scaled_dot_product_attention, whose options are those of a table, and additive attention.
+#include <algorithm>
+
 #include "bindings/bindings.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/operations/attention_options.h"
@@ -15,6 +17,8 @@ namespace {
 // Pieces one after the other.
 py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionOptions& o,
                   const Array& query_begins, const Array& key_begins, py::handle score_mod, py::handle mask_mod) {
+  if (o.dropout_key || o.return_statistics)
+    fail_value(o.operation, ": dropout_key and return_statistics must be None beside cu_seqlens_q; got one of them");
   ops::FormulaFrom formula;
   if (o.formula_source)
     formula = [&](Index piece) {
@@ -49,6 +53,9 @@ struct GivenOptions {
     set_attention_options(options, call, values = given);
     return parameters.size();
   }
+  PyObject* operator[](std::string_view name) const {
+    return values[std::ranges::find(attention_options(), name, &AttentionOption::name) - attention_options().begin()];
+  }
 };
 
 }  // namespace
@@ -66,12 +73,20 @@ void bind_attention(Functions& m) {
        const ops::AttentionOptions& o = given.options;
        warn_of_swapped(call.operation(), o, count_of(k));
        PyObject* const* begins = given.values + attention_options().size();
-       if (begins[0] != Py_None || begins[1] != Py_None)  // after score_mod, mask_mod, normalizer and formula
+       if (begins[0] != Py_None || begins[1] != Py_None)
          return ragged(call, q, k, v, o, call.integers_or_none(begins[0], "cu_seqlens_q"),
-                       call.integers_or_none(begins[1], "cu_seqlens_k"), begins[-4], begins[-3]);
+                       call.integers_or_none(begins[1], "cu_seqlens_k"), given["score_mod"], given["mask_mod"]);
        const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
        if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
        return shown_result(call, y);
+     });
+  op(m, "attention_again(query, key, value, options, output, statistics, averages=None, lse=None)",
+     "What a call with these options gave, joined to the graph as if it were made now: nothing is computed before the "
+     "backward pass. The others are results of that call with return_statistics=True; a dropout needs its key.",
+     [](const Tensor& q, const Tensor& k, const Tensor& v, const py::dict& options, const Tensor& output,
+        const Tensor& statistics, FloatingOrNone averages, FloatingOrNone lse, Call& call) {
+       const ops::AttentionOptions o = attention_options_from(call, options);
+       return without_gil([&] { return ops::attention_again(q, k, v, o, {output, {}, lse, statistics, averages}); });
      });
   op(m, "attention_image(query, key, options, image)",
      [](const Tensor& query, const Tensor& key, const py::dict& options, As<image_from> image, Call& call) {

@@ -36,6 +36,20 @@ template <auto member, auto convert> constexpr AttentionOption passed_on(const c
   return option<member, convert>(name, pass<member>);
 }
 
+// Of the core's own callers, who leave it out otherwise.
+template <auto member, auto convert> constexpr AttentionOption hidden(const char* name) {
+  return {name, Argument<Floating>::kind, Standard::left_out, option<member, convert>(name).set, nullptr};
+}
+
+std::uint64_t dropout_key_from(py::handle value, const char* operation, const char* name) {
+  const auto key = PyLong_Check(value.ptr()) != 0 ? PyLong_AsUnsignedLongLong(value.ptr()) : std::uint64_t{0};
+  if (PyLong_Check(value.ptr()) == 0 || PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    fail_value(operation, ": ", name, " must be an integer from 0 to 2**64 - 1; got ", described(value));
+  }
+  return key;
+}
+
 // Two functions of pairs make one formula.
 void set_formula(Options& o, Call& call, PyObject* score_mod, PyObject* mask_mod) {
   const auto given = [](PyObject* function) { return function == nullptr ? Py_None : function; };
@@ -77,9 +91,10 @@ std::span<const AttentionOption> attention_options() {
         {"score_mod", Argument<Floating>::kind, Standard::left_out, set_score_mod, pass_formula},
         {"mask_mod", Argument<Floating>::kind, Standard::left_out, set_mask_mod, nullptr},
         passed_on<&Options::normalizer, ops::normalizer_named>("normalizer"),
-        {"formula", Argument<Floating>::kind, Standard::left_out,
-         [](Options& o, Call&, const char*, PyObject* const* value) { o.formula = formula_value_from(*value); },
-         nullptr},
+        hidden<&Options::formula, formula_value_from>("formula"),
+        hidden<&Options::dropout_key, dropout_key_from>("dropout_key"),
+        hidden<&Options::keep_layout, flag_from>("keep_layout"),
+        hidden<&Options::return_statistics, flag_from>("return_statistics"),
     });
   }(std::make_index_sequence<std::size(ops::kScoreNumbers)>());
   return all;

@@ -68,7 +68,9 @@ Tensors gradients(const Tensor& output, const Tensors& inputs, FloatingOrNone gi
     for (Array& array : gradients_of(output, inputs, given.defined() ? given.data() : Array(), retain_graph)) {
       results.emplace_back();
       if (!array.defined()) continue;
-      array.make_unique();  // from the others and from `gradient`: each may be changed in place
+      // Apart from the others and from `gradient`: each may be changed in place.
+      if (array.is_packed()) array.make_unique();
+      else if (array.buffer().use_count() > 1) array = cloned(array);
       results.back() = Tensor(std::move(array));
       results.back().impl()->lacks_history = grad_enabled();
     }

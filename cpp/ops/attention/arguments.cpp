@@ -43,8 +43,8 @@ Array shorter(const Array& lengths, const Array& others) {
   return binary(Binary::minimum, Tensor(lengths), each).data();
 }
 
-// Whether the numbers along the last axis adjoin.
-bool has_rows(const Array& x) { return x.is_packed() || x.rank() == 0 || x.dim(-1) == 1 || x.strides().back() == 1; }
+// As the kernels read it: by its strides, of which the last is 1.
+Tensor with_rows(const Tensor& x) { return !x.defined() || has_rows(x.layout()) ? x : packed(x); }
 
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
 Shape checked_mask(const char* op, const char* name, const Shape& given, const Geometry& g) {
@@ -73,7 +73,7 @@ Arguments<T>::Arguments(const Tensor& q, const Tensor& k, const Tensor& v, const
   static_cast<kernels::KeyRules&>(problem_) = checked_rules(o, g.batches, g.queries, g.keys, offsets);
   options.q_offset = offsets;
   if (o.causal == Causal::lower_right) options.causal = Causal::upper_left;
-  held_ = {packed(q), packed(k), v.defined() ? packed(v) : v};
+  held_ = {with_rows(q), with_rows(k), with_rows(v)};
   const Array lengths = take_source();
   take_masks(gives_gradients);
   take_arrays(lengths);

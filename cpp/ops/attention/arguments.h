@@ -23,6 +23,7 @@ template <class T> class Arguments {
   // The same in the backward pass, which has query, key and value. If an array that was kept for it has been changed in
   // place since, that is an error.
   kernels::AttentionProblem<T> problem(const Array& query, const Array& key, const Array& value) const;
+  const Array& query() const { return held_[0].layout(); }  // until the next takes it
   // Leaves query, key and value to the node of the graph, which keeps them as its inputs.
   Tensors take_inputs() {
     held_ = {};

@@ -2,6 +2,7 @@
 #include "ops/attention/attention.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/attention/arguments.h"
 #include "ops/attention/block.h"
@@ -25,6 +26,7 @@ template <class T> Results forward(const Arguments<T>& call, bool with_statistic
   const Geometry& g = call.geometry;
   const AttentionOptions& o = call.options;
   Results y{Array(g.output_shape(), dtype_v<T>), {}, {}, {}, {}};
+  if (o.keep_layout) y.out = laid_out(y.out, call.query());
   if (o.return_weights) y.weights = Array(g.weights_shape(), dtype_v<T>);
   if (o.return_lse) y.lse = Array(g.lse_shape(), dtype_v<T>);
   if (with_statistics) y.statistics = Array(Shape{g.batches, g.heads, g.queries, 2}, dtype_v<T>);
@@ -81,50 +83,90 @@ template <class T> struct Recorded {
 
 template <class T> void pull_back(const Recorded<T>& recorded, std::span<const Array> dys, Gradients& dx) {
   const Arguments<T>& call = recorded.arguments;
+  const auto packed_or_none = [](const Array& x) { return x.defined() ? packed(x) : x; };
   Results dy;
-  dy.out = dys[0].defined() ? dys[0] : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
-  if (call.options.return_weights) dy.weights = dys[1];
-  if (call.options.return_lse) dy.lse = dys.back();
+  dy.out = dys[0].defined() ? with_rows(dys[0]) : Array::zeros(call.geometry.output_shape(), dtype_v<T>);
+  if (call.options.return_weights) dy.weights = packed_or_none(dys[1]);
+  if (call.options.return_lse) dy.lse = packed_or_none(dys.back());
+  const std::array<Array, 3> inputs{dx.input(0), dx.input(1), dx.input(2)};
   std::vector<Array> d(call.inputs());
-  for (std::size_t i = 0; i < d.size(); ++i)
-    if (dx.wants(static_cast<Index>(i))) d[i] = dx.of(static_cast<Index>(i));
-  const auto problem = call.problem(dx.input(0), dx.input(1), dx.input(2));
-  backward(call, problem, {recorded.out.get(), {}, {}, recorded.statistics.get(), {}}, dy, d);
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    if (!dx.wants(static_cast<Index>(i))) continue;
+    Array& to = d[i] = dx.of(static_cast<Index>(i));
+    if (i < inputs.size()) dx.results()[i] = to = laid_out(to, inputs[i]);
+  }
+  backward(call, call.problem(inputs[0], inputs[1], inputs[2]),
+           {recorded.out.get(), {}, {}, recorded.statistics.get(), {}}, dy, d);
+}
+
+template <class T> struct PullBack {
+  static constexpr bool kReadsStrides = true;
+  std::shared_ptr<const Recorded<T>> recorded;
+  void operator()(std::span<const Array> dys, Gradients& dx) const { pull_back(*recorded, dys, dx); }
+};
+
+// What was computed before, if it fits.
+template <class T> Results taken(const AttentionOutputs& known, const Arguments<T>& call) {
+  const Geometry& g = call.geometry;
+  const AttentionOptions& o = call.options;
+  const auto take = [&](const char* name, const Tensor& x, bool wanted, const Shape& shape) {
+    if (!wanted) return Array();
+    if (!x.defined() || x.shape() != shape || x.dtype() != dtype_v<T>)
+      fail_value(o.operation, ": ", name, " must be ", shape, " of ", dtype_v<T>, " as the earlier call gave it; got ",
+                 x.defined() ? text(x.shape(), " of ", x.dtype()) : "None");
+    return x.data();
+  };
+  Results y;
+  y.out = with_rows(take("output", known.output, true, g.output_shape()));
+  y.statistics = packed(take("statistics", known.statistics, true, Shape{g.batches, g.heads, g.queries, 2}));
+  y.averages = take("averages", known.averages, has_threshold(o.normalizer), g.output_shape());
+  if (y.averages.defined()) y.averages = with_rows(y.averages);
+  y.lse = take("lse", known.lse, o.return_lse, g.lse_shape());
+  return y;
 }
 
 template <class T>
-AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
+AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o,
+                     const AttentionOutputs* known) {
   Arguments<T> call(q, k, v, g, o);
   const auto outputs = [&](const Tensors& results) -> AttentionOutputs {
     return {results[0], o.return_weights ? results[1] : Tensor(), o.return_lse ? results.back() : Tensor()};
   };
   if (o.changes != nullptr)
     return outputs(composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}}));
-  Results y = forward(call, call.records);
+  Results y = known != nullptr ? taken(*known, call) : forward(call, call.records || o.return_statistics);
   const auto shown = [](Array& x) { return x.defined() ? Tensor(std::move(x)) : Tensor(); };
-  if (!call.records) return {Tensor(std::move(y.out)), shown(y.weights), shown(y.lse)};
+  if (!call.records)
+    return {Tensor(std::move(y.out)), shown(y.weights), shown(y.lse), shown(y.statistics), shown(y.averages)};
   Tensors inputs = call.take_inputs();
-  const Saved out(y.averages.defined() ? y.averages : y.out);
+  const Saved out(Tensor(y.averages.defined() ? y.averages : y.out));
   const auto kept = std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), out, Saved(y.statistics)});
   std::vector<Array> results{std::move(y.out)};
   if (o.return_weights) results.push_back(std::move(y.weights));
   if (o.return_lse) results.push_back(std::move(y.lse));
-  return outputs(record_many(
-      std::move(results), std::move(inputs),
-      [kept](std::span<const Array> dys, Gradients& dx) { pull_back<T>(*kept, dys, dx); },
-      [kept](std::span<const Tensor> dys, TensorGradients& dx) {
-        derive_composed(dys, dx, [&](const Tensors& given) { return composed_attention(kept->arguments, given); });
-      }));
+  AttentionOutputs all = outputs(record_many(std::move(results), std::move(inputs), PullBack<T>{kept},
+                                             [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+                                               derive_composed(dys, dx, [&](const Tensors& given) {
+                                                 return composed_attention(kept->arguments, given);
+                                               });
+                                             }));
+  if (o.return_statistics) {
+    all.statistics = shown(y.statistics);
+    all.averages = shown(y.averages);
+  }
+  return all;
 }
 
 // Inlined, for a shorter way from a call to its loop.
 inline __attribute__((always_inline)) AttentionOutputs dispatch(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value, const Geometry& g,
-                                                                const AttentionOptions& o) {
+                                                                const AttentionOptions& o,
+                                                                const AttentionOutputs* known = nullptr) {
   const DType dtype = promoted({query, key, value});
   const auto compute = dtype == DType::float64 ? run<double> : run<float>;
-  if (query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype) return compute(query, key, value, g, o);
-  return compute(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, o);
+  if (query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype)
+    return compute(query, key, value, g, o, known);
+  return compute(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, o, known);
 }
 
 }  // namespace
@@ -132,6 +174,16 @@ inline __attribute__((always_inline)) AttentionOutputs dispatch(const Tensor& qu
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options) {
   return dispatch(query, key, value, plain_geometry(query.shape(), key.shape(), value.shape(), options), options);
+}
+
+AttentionOutputs attention_again(const Tensor& query, const Tensor& key, const Tensor& value,
+                                 const AttentionOptions& options, const AttentionOutputs& known) {
+  if (options.return_weights)
+    fail_value(options.operation, ": return_weights must be False because nothing is computed again; got True");
+  if (options.dropout > 0 && !options.dropout_key && !options.dropout_keep.defined())
+    fail_value(options.operation, ": dropout_key must be given because the earlier call drew by it; got None");
+  const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
+  return dispatch(query, key, value, g, options, &known);
 }
 
 AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,

@@ -1,6 +1,7 @@
 // How the arrays of one call of attention lie in memory, and the checks of their shapes.
 #pragma once
 
+#include "autograd/strided.h"
 #include "core/strides.h"
 #include "kernels/attention/problem.h"
 #include "ops/attention/attention.h"
@@ -13,6 +14,12 @@ using kernels::WeightsView;
 // The numbers of an array, null if it is not defined.
 template <class T> T* numbers(const Array& x) { return x.defined() ? x.data<std::remove_const_t<T>>() : nullptr; }
 
+// Whether the numbers along the last axis adjoin.
+inline bool has_rows(const Array& x) {
+  return x.is_packed() || x.rank() == 0 || x.dim(-1) == 1 || x.strides().back() == 1;
+}
+inline Array with_rows(const Array& x) { return has_rows(x) ? x : gathered(x); }
+
 // How the axes of one call lie in memory. `packed`: (B, L, H * D); else (B, H, L, D).
 struct Geometry : kernels::AttentionSizes {
   Index key_rows = 0;  // rows of memory per batch and head; at least `keys`
@@ -20,9 +27,16 @@ struct Geometry : kernels::AttentionSizes {
   bool packed = false;
 
   template <class T> HeadsView<T> view(const Array& x, Index number_of_heads, Index rows, Index size) const {
-    T* data = numbers<T>(x);
-    if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
-    return {data, number_of_heads * rows * size, rows * size, size};
+    if (!x.defined()) return {};
+    using Number = std::remove_const_t<T>;
+    T* data = has_rows(x) ? x.first_as<Number>() : x.data<Number>();  // an error
+    if (x.is_packed()) {
+      if (packed) return {data, rows * number_of_heads * size, size, number_of_heads * size};
+      return {data, number_of_heads * rows * size, rows * size, size};
+    }
+    const Strides s = x.strides();
+    const Index batch = s.size() > 2 ? s[0] : 0, position = s[s.size() - 2];
+    return {data, batch, packed ? size : s.size() == 4 ? s[1] : 0, position};
   }
   Shape output_shape() const {
     if (packed) return {batches, queries, heads * value_size};
