@@ -54,6 +54,36 @@ def counted(allowed, size):
     return kinds
 
 
+@pytest.mark.parametrize("blocks", [(128, 128), (64, 32), (48, 200), (1, 1)])
+@pytest.mark.parametrize("size", [(128, 128), (37, 41)])
+def test_tables_of_blocks_are_told_exactly(blocks, size):
+    (rows, columns), (Lq, Lk) = blocks, (300, 411)
+    table = np.random.default_rng(rows).random((B, H, -(-Lq // rows), -(-Lk // columns))) < 0.9
+    of_all = table[0, 0]
+    for mask in (
+        lambda b, h, q, k: table[b, h, q // rows, k // columns],
+        lambda b, h, q, k: of_all[q // rows, k // columns],
+        lambda b, h, q, k: of_all[q // rows, k // columns] & (table[b, h, q // rows, k // columns] | True),
+    ):
+        allowed = np.broadcast_to(mask(*np.ogrid[:B, :H, :Lq, :Lk]), (B, H, Lq, Lk))
+        found = classified(mask, (B, H, Lq, Lk), size)
+        np.testing.assert_array_equal(
+            np.broadcast_to(found, (B, H, *found.shape[2:])), counted(allowed, size)
+        )
+
+
+def test_a_table_between_whose_indices_nothing_adjoins_is_not_told_wrong():
+    table = np.random.default_rng(1).random((300, 411)) < 0.5
+    for mask in (
+        lambda b, h, q, k: table[(q * 7) % 300, (k * 5) % 411],
+        lambda b, h, q, k: table[q // 2, q // 3],
+        lambda b, h, q, k: table[abs(q - k) % 300, k],
+    ):
+        allowed = np.broadcast_to(mask(*np.ogrid[:1, :1, :300, :411]), (1, 1, 300, 411))
+        found, exact = classified(mask, (1, 1, 300, 411), (37, 41)), counted(allowed, (37, 41))
+        assert ((found == exact) | (found == MIXED)).all()
+
+
 @pytest.mark.parametrize("size", [(4, 4), (3, 5), (1, 1), (64, 64), (2, 7)])
 @sweep("name", MASKS)
 def test_blocks_are_never_wrong(name, size):

@@ -28,6 +28,7 @@ class Blocks(Ranges):
         _, _, Lq, Lk = graph.shape
         self._q0, self._k0 = np.arange(0, Lq, size[0]), np.arange(0, Lk, size[1])
         self._tables: dict[int, list[Bounds]] = {}
+        self._sums: dict[int, Any] = {}
 
     def kinds(self, mask: Node) -> Any:
         """Return EMPTY, MIXED or FULL for each block, uint8 (B or 1, H or 1, query blocks, key blocks)."""
@@ -85,12 +86,27 @@ class Blocks(Ranges):
         low, high = (np.logical_and, np.logical_or) if flat.dtype.kind == "b" else (np.minimum, np.maximum)
         if flat.size > _LARGEST_TABLE:
             return low.reduce(flat), high.reduce(flat)
+        if flat.dtype.kind == "b" and len(indices) > 1 and all(np.array_equal(a, b) for a, b in indices[:-2]):
+            return self._in_rectangles(n.attr, flat.reshape(shape), indices)
         first: Any = 0
         last: Any = 0
         for (a, b), stride in zip(indices, np.cumprod((1, *shape[:0:-1]))[::-1], strict=False):
             first, last = first + a * stride, last + b * stride
         first, last = np.broadcast_arrays(first, last)
         return _ranges_of(flat, first, last, self._tables.setdefault(n.attr, []), low, high)
+
+    def _in_rectangles(self, number: int, table: Any, indices: list[Bounds]) -> Bounds:
+        """Return whether all, and whether any, of a rectangle's conditions hold, by sums from the table's corner."""
+        if number not in self._sums:
+            sums = np.pad(table, [(0, 0)] * (table.ndim - 2) + [(1, 0), (1, 0)]).astype(np.int32)
+            self._sums[number] = sums.cumsum(-1).cumsum(-2)
+        *leading, (r0, r1), (c0, c1) = (
+            (np.asarray(a, np.int64), np.asarray(b, np.int64) + 1) for a, b in indices
+        )
+        at = tuple(a for a, _ in leading)
+        sums = self._sums[number]
+        inside = sums[(*at, r1, c1)] - sums[(*at, r0, c1)] - sums[(*at, r1, c0)] + sums[(*at, r0, c0)]
+        return inside == (r1 - r0) * (c1 - c0), inside > 0
 
 
 def _ranges_of(values: Any, first: Any, last: Any, steps: list[Bounds], low: Any, high: Any) -> Bounds:
