@@ -34,6 +34,7 @@ struct KeptWeights : Kept {
   Shape shape() const override { return whole().shape(); }
   Array measures(const ops::MeasureInputs& inputs) const override { return ops::measures_of(whole(), inputs); }
   Array image(const ops::ImageOptions& image) const override { return ops::image_of(whole(), image); }
+  Array rows(const ops::HeadRows& rows) const override { return ops::rows_of(whole(), rows); }
   // With the axes that are not shown.
   Array whole() const {
     Shape shape = shown.shape();
@@ -56,6 +57,9 @@ struct KeptProjections : Kept {
   }
   Array image(const ops::ImageOptions& image) const override {
     return ops::packed_attention_image(query, key, heads, options, image);
+  }
+  Array rows(const ops::HeadRows& rows) const override {
+    return ops::packed_attention_rows(query, key, heads, options, rows);
   }
   Index offset() const override {
     const Array& offsets = options.q_offset;
@@ -87,8 +91,10 @@ std::shared_ptr<const Kept> AttentionRecord::of(const Array& query, const Array&
 
 std::shared_ptr<const Kept> AttentionRecord::always_of(const Array& query, const Array& key, ops::Heads heads,
                                                        ops::AttentionOptions options, Axes axes) {
-  options.valid_lens = own(options.valid_lens);
-  if (const Tensor& mask = options.attn_mask; mask.defined()) options.attn_mask = Tensor(own(mask.data()));
+  for (Array* x : {&options.valid_lens, &options.q_offset})
+    if (x->defined()) *x = own(*x);
+  for (Tensor* x : {&options.attn_mask, &options.alibi_slopes})
+    if (x->defined()) *x = Tensor(own(x->data()));
   if (options.sinks.defined()) options.sinks = Tensor(cloned(options.sinks.data()));
   if (options.distance_bias.defined()) options.distance_bias = Tensor(cloned(options.distance_bias.data()));
   if (options.formula != nullptr) {  // without its history
@@ -101,6 +107,27 @@ std::shared_ptr<const Kept> AttentionRecord::always_of(const Array& query, const
   options.dropout_keep = {};
   options.dropout_key = {};
   return std::make_shared<const KeptProjections>(query, key, heads, std::move(options), axes);
+}
+
+std::shared_ptr<const Kept> AttentionRecord::of_call(const Tensor& query, const Tensor& key,
+                                                     ops::AttentionOptions options) {
+  const NoGrad quiet;
+  Shape values = key.shape();
+  if (!values.empty()) values.back() = 0;
+  const ops::Geometry g = ops::plain_geometry(query.shape(), key.shape(), values, options);
+  const auto side_by_side = [&](const Tensor& x, Index heads, Index rows) {
+    const Tensor by_position = ops::swapaxes(ops::reshape(x.detach(), {g.batches, heads, rows, g.key_size}), 1, 2);
+    return cloned(by_position.data()).reshaped({g.batches, rows, heads * g.key_size});
+  };
+  if (Tensor& mask = options.attn_mask; mask.defined()) {
+    mask = Tensor(without_repeats(mask.data()));
+    if (g.rank == 4 && mask.rank() == 3) mask = ops::reshape(mask, {1, mask.dim(0), mask.dim(1), mask.dim(2)});
+  }
+  if (const Array& lengths = options.valid_lens;
+      g.rank == 2 && lengths.defined() && lengths.shape() == Shape{g.queries})
+    options.valid_lens = lengths.reshaped({1, g.queries});
+  return always_of(side_by_side(query, g.heads, g.queries), side_by_side(key, g.kv_heads, g.keys),
+                   {g.heads, g.kv_heads, -1}, std::move(options), {g.rank > 2, g.rank == 4});
 }
 
 std::shared_ptr<const Kept> AttentionRecord::of(const Array& weights, Axes axes) {

@@ -40,6 +40,9 @@ class AttentionRecord {
   static std::shared_ptr<const Kept> always_of(const Array& query, const Array& key, ops::Heads heads,
                                                ops::AttentionOptions options, Axes axes);
 
+  // Of a call of ops::attention: query (B, H, Lq, D) and key (B, Hkv, Lk, D), or with less axes. Both are copied.
+  static std::shared_ptr<const Kept> of_call(const Tensor& query, const Tensor& key, ops::AttentionOptions options);
+
   // While one lives: what this thread keeps in a record, apart from what other threads keep there.
   class Capture : NonCopyable {
    public:

@@ -32,6 +32,7 @@ class KeptAttention {
   virtual Shape shape() const = 0;
   virtual Array measures(const ops::MeasureInputs& inputs) const = 0;
   virtual Array image(const ops::ImageOptions& image) const = 0;  // (B, H, height, width)
+  virtual Array rows(const ops::HeadRows& rows) const = 0;        // of one head, at no other's cost
   virtual Index offset() const { return 0; }                      // query i is at key offset + i
   virtual Array real_keys() const { return {}; }                  // boolean (B, Lk): no padding; undefined: all
 };

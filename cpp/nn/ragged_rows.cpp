@@ -8,25 +8,28 @@ namespace {
 
 struct KeptRows : AttentionRecord::Kept {
   KeptRows(const Array& q, const Array& k, const RaggedRows& r, ops::Heads h, ops::AttentionOptions o)
-      : query(q), key(k), rows(r), heads(h), options(std::move(o)) {
+      : query(q), key(k), ragged(r), heads(h), options(std::move(o)) {
     options.dropout = 0;  // shown before dropout
   }
 
   Array weights() const override { return padded()->weights(); }
   Array scores() const override { return padded()->scores(); }
-  Shape shape() const override { return {rows.batch, heads.query_heads, rows.length, rows.length}; }
+  Shape shape() const override { return {ragged.batch, heads.query_heads, ragged.length, ragged.length}; }
   Array measures(const ops::MeasureInputs& inputs) const override { return padded()->measures(inputs); }
   Array image(const ops::ImageOptions& image) const override { return padded()->image(image); }
+  Array rows(const ops::HeadRows& wanted) const override { return padded()->rows(wanted); }
   std::shared_ptr<const KeptAttention> padded() const {
     const NoGrad off;
-    const auto whole = [&](const Array& x) { return unpacked(Tensor(x.reshaped({x.dim(1), x.dim(2)})), rows).data(); };
+    const auto whole = [&](const Array& x) {
+      return unpacked(Tensor(x.reshaped({x.dim(1), x.dim(2)})), ragged).data();
+    };
     ops::AttentionOptions o = options;
-    o.attn_mask = Tensor(kept_pairs(rows));
+    o.attn_mask = Tensor(kept_pairs(ragged));
     return AttentionRecord::always_of(whole(query), whole(key), heads, o, {});
   }
 
   const Array query, key;  // (1, R, M)
-  const RaggedRows rows;
+  const RaggedRows ragged;
   const ops::Heads heads;
   ops::AttentionOptions options;
 };

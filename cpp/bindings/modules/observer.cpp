@@ -2,12 +2,14 @@
 #include "bindings/bindings.h"
 #include "bindings/call/interpreter.h"
 #include "bindings/modules/defined_call.h"
+#include "bindings/operations/attention_options.h"
 #include "bindings/tensor/derived_class.h"
 #include "bindings/tensor/tensor_class.h"
 #include "bindings/values/class.h"
 #include "bindings/values/fields.h"
 #include "bindings/values/options.h"
 #include "core/error.h"
+#include "nn/attention.h"
 #include "nn/linear_attention.h"
 #include "nn/self_attention.h"
 
@@ -115,6 +117,10 @@ void bind_observer(Functions& m) {
       .def_property("offset", &nn::KeptAttention::offset)
       .def("image", [](const nn::KeptAttention& self,
                        As<image_from> image) { return shown(without_gil([&] { return self.image(image); })); })
+      .def("rows(batch, head, begin, end)", "Those of the weights of one head (end - begin, Lk), at no other's cost.",
+           [](const nn::KeptAttention& self, Index batch, Index head, Index begin, Index end) {
+             return shown(without_gil([&] { return self.rows({batch, head, begin, end}); }));
+           })
       .def("real_keys", [](const nn::KeptAttention& self) { return numpy_or_none(self.real_keys(), false); })
       .def("measures(earlier, separators, real, offset, cross)",
            [](const nn::KeptAttention& self, py::handle earlier, py::handle separators, py::handle real, Index offset,
@@ -122,6 +128,15 @@ void bind_observer(Functions& m) {
              const ops::MeasureInputs inputs = measure_inputs(earlier, separators, real, offset, cross);
              return shown(without_gil([&] { return self.measures(inputs); }));
            });
+  op(m, "kept_attention(query, key, options)",
+     "What a call of attention with these options leaves behind: its weights are computed when they are read. Query "
+     "and "
+     "key are copied, and arrays among the options that others own.",
+     [](const Tensor& query, const Tensor& key, const py::dict& options, Call& call) {
+       ops::AttentionOptions o = attention_options_from(call, options);
+       auto kept = without_gil([&] { return nn::AttentionRecord::of_call(query, key, std::move(o)); });
+       return py::cast(std::const_pointer_cast<nn::KeptAttention>(std::move(kept)));
+     });
   m.def("attention_image: image_of(weights, image)", [](Floating weights, As<image_from> image) {
     return shown(without_gil([&] { return ops::image_of(weights.data(), image); }));
   });

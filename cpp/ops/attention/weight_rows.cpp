@@ -133,6 +133,37 @@ template <class T> class PanelWeights {
   Index scratch_;
 };
 
+void check_rows(const HeadRows& rows, const Shape& weights) {
+  const auto [batch, head, begin, end] = rows;
+  if (batch < 0 || batch >= weights[0] || head < 0 || head >= weights[1] || begin < 0 || begin > end ||
+      end > weights[2])
+    fail_value("rows: batch, head, begin and end must lie in weights ", weights, "; got ", batch, ", ", head, ", ",
+               begin, ", ", end);
+}
+
+// Not defined where all weights are computed by another kernel, for little.
+template <class T> Array computed_rows(const AttentionProblem<T>& p, const HeadRows& wanted) {
+  check_rows(wanted, {p.batches, p.heads, p.queries, p.keys});
+  if (kernels::is_plain(p) && kernels::kernels<T>().attention.is_short(p)) return {};
+  const PanelWeights<T> panel(p);
+  const Array y({wanted.end - wanted.begin, p.keys}, dtype_v<T>);
+  if (y.numel() == 0) return y;
+  // Among the rows of the heads that share keys; tiles begin where those of all weights do, for the same bits.
+  const Index group = p.heads / p.kv_heads, before = wanted.head % group * p.queries;
+  const Index begin = before + wanted.begin, end = before + wanted.end, first = begin / panel.size;
+  const Index tiles = (end + panel.size - 1) / panel.size - first, cost = panel.size * p.keys * (p.key_size + 32) / 16;
+  parallel_for(0, tiles, grain_for(cost), [&](Index from, Index to) {
+    const Scratch memory(static_cast<std::size_t>(panel.elements()) * sizeof(T));
+    for (Index tile = first + from; tile < first + to; ++tile) {
+      const Index at = tile * panel.size, last = std::min(group * p.queries, at + panel.size);
+      const T* weights = panel.rows({wanted.batch, wanted.head / group, at, last}, memory.as<T>());
+      const Index low = std::max(at, begin), high = std::min(last, end);
+      std::copy_n(weights + (low - at) * p.keys, (high - low) * p.keys, y.data<T>() + (low - begin) * p.keys);
+    }
+  });
+  return y;
+}
+
 template <class T> Array computed_measures(AttentionProblem<T> p, const MeasureInputs& in) {
   const Array copies = adjoin_rows(p);
   const PanelWeights<T> panel(p);
@@ -296,6 +327,20 @@ Array packed_attention_measures(const Array& query, const Array& key, Heads head
                                 const MeasureInputs& inputs) {
   return with_packed_call(query, key, heads, options,
                           [&](const auto& call, const Tensors&) { return computed_measures(call.problem(), inputs); });
+}
+
+Array packed_attention_rows(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
+                            const HeadRows& rows) {
+  const Array y = with_packed_call(query, key, heads, options, [&](const auto& call, const Tensors&) {
+    return computed_rows(call.problem(), rows);
+  });
+  return y.defined() ? y : rows_of(packed_attention_weights(query, key, heads, options), rows);
+}
+
+Array rows_of(const Array& given, const HeadRows& rows) {
+  check_rows(rows, given.shape());
+  const Tensor matrix = slice(slice(Tensor(given), 0, rows.batch, rows.batch + 1), 1, rows.head, rows.head + 1);
+  return cloned(slice(matrix, 2, rows.begin, rows.end).data()).reshaped({rows.end - rows.begin, given.dim(3)});
 }
 
 Array unpadded(const AttentionOptions& o, const Shape& weights) {

@@ -36,6 +36,13 @@ struct MeasureInputs {
 inline constexpr Index kMeasures = 8;
 Array packed_attention_measures(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
                                 const MeasureInputs& inputs);
+// Rows [begin, end) of the weights of one head of a batch entry.
+struct HeadRows {
+  Index batch, head, begin, end;
+};
+Array packed_attention_rows(const Array& query, const Array& key, Heads heads, const AttentionOptions& options,
+                            const HeadRows& rows);
+Array rows_of(const Array& weights, const HeadRows& rows);
 // Keys (B, Lk) that lengths of batch entries, or a boolean mask that is one for all queries, leave; undefined if there
 // is neither.
 Array unpadded(const AttentionOptions& options, const Shape& weights);

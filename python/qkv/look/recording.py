@@ -192,6 +192,18 @@ class Weights:
         found = self._stored if self._kept is None else by_heads(self._kept.weights(), self._part)
         return np.asarray(found, dtype)
 
+    def __getitem__(self, index: Any) -> Any:
+        """Return what the array has there. Of one head, ``[b, h]`` or ``[b, h, begin:end]``, no other is computed."""
+        places = index if isinstance(index, tuple) else (index,)
+        rows = places[2] if len(places) > 2 else slice(None)
+        of_head = len(places) > 1 and all(isinstance(i, (int, np.integer)) for i in places[:2])
+        if not of_head or not isinstance(self._kept, _core.KeptAttention) or not isinstance(rows, slice):
+            return np.asarray(self)[index]
+        batch, head = (range(n)[i] for n, i in zip(self.shape, places[:2], strict=False))
+        taken = range(self.shape[2])[rows]
+        low, high = (min(taken), max(taken) + 1) if taken else (0, 0)
+        return self._kept.rows(batch, head, low, high)[:: taken.step][(slice(None), *places[3:])]
+
     def image(
         self,
         *,
