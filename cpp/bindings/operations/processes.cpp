@@ -44,6 +44,8 @@ Array packed_or_none(Call& call, py::handle value, const char* name) {
   return value.is_none() ? Array() : packed_numbers(call, value, name);
 }
 using Packed = As<packed_numbers>;
+Array numbers_of(Call& call, py::handle value, const char* name) { return call.floating(value, name).data(); }
+using Strided = As<numbers_of>;
 using PackedOrNone = As<packed_or_none>;
 
 }  // namespace
@@ -101,13 +103,13 @@ void bind_processes(Functions& m) {
        return py::make_tuple(y.output, y.lse);
      });
   op(m, "attention: attention_block(query, key, value, options)",
-     [](Packed q, Packed k, Packed v, const py::dict& options, Call& call) {
+     [](Strided q, Strided k, Strided v, const py::dict& options, Call& call) {
        const ops::AttentionOptions o = block_options(call, options);
        const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
        return py::make_tuple(numpy_or_none(block.out, true), numpy_or_none(block.statistics, true));
      });
   op(m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
-     [](Packed dout, PackedOrNone dlse, Packed out, Packed statistics, Packed q, Packed k, Packed v,
+     [](Strided dout, PackedOrNone dlse, Strided out, Packed statistics, Strided q, Strided k, Strided v,
         const py::dict& options, Call& call) {
        const ops::AttentionOptions o = block_options(call, options);
        const ops::AttentionBlockGradients d =

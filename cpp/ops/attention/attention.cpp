@@ -224,7 +224,8 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
     const Arguments<T> call(Tensor(query), Tensor(key.cast(dtype_v<T>)), Tensor(value.cast(dtype_v<T>)), g, options,
                             true);
     const auto zeros = [](const Shape& shape) { return Array::zeros(shape, dtype_v<T>); };
-    AttentionBlockGradients d{zeros(query.shape()), zeros(key.shape()), zeros(value.shape()), {}};
+    const auto like = [&](const Array& x) { return laid_out(zeros(x.shape()), x); };
+    AttentionBlockGradients d{like(query), like(key), like(value), {}};
     std::vector<Array> all{d.query, d.key, d.value};
     all.resize(call.inputs());
     Array bias;
@@ -232,7 +233,8 @@ AttentionBlockGradients attention_block_backward(const Array& dout, const Array&
       const std::size_t leaf = call.bias()->leaf;
       bias = all[call.kLeaves + leaf] = zeros(call.options.formula->leaves[leaf].shape());
     }
-    backward(call, call.problem(), {whole.out, {}, {}, whole.statistics, {}}, {dout, {}, dlse, {}, {}}, all);
+    backward(call, call.problem(), {with_rows(whole.out), {}, {}, whole.statistics, {}},
+             {with_rows(dout), {}, dlse, {}, {}}, all);
     if (bias.defined()) d.bias = bias.reshaped(call.bias()->places.shape);
     return d;
   });

@@ -17,8 +17,8 @@ AttentionBlock attention_block(const Array& query, const Array& key, const Array
 
 // What these keys contribute to the gradients, given `out` and `statistics` over all keys.
 struct AttentionBlockGradients {
-  Array query, key, value;
-  Array bias;  // of a float mask; not defined without one
+  Array query, key, value;  // in the order of axes that each has in memory
+  Array bias;               // of a float mask; not defined without one
 };
 // dout (B, H, Lq, Dv), dlse (B, H, Lq) or not defined.
 AttentionBlockGradients attention_block_backward(const Array& dout, const Array& dlse, const AttentionBlock& whole,

@@ -34,8 +34,8 @@ def refuse(text: str, kind: type[Exception] = TypeError) -> NoReturn:
 class _Device(str):
     """The CPU, as a word and as an object with a type."""
 
-    __slots__ = ()
-    type, index = "cpu", None
+    type = "cpu"
+    index: Any = None
 
     def __eq__(self, other: Any) -> bool:
         return _is_cpu(other)

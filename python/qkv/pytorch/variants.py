@@ -19,6 +19,9 @@ from .autograd import apply, function, not_compiled
 from .memory import HALF, shared, to_torch
 
 
+_attention: Callable[..., Any] = _core.scaled_dot_product_attention  # with options that are not public
+
+
 def key_of_dropout() -> int:
     """Draw from torch's generator what its dropout is drawn by."""
     return int(torch.randint(2**62, ()))
@@ -83,7 +86,7 @@ def scaled_dot_product_attention(
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         mask = unexpanded(attn_mask)
         if kernels.serve(query, key, value, mask, enable_gqa, options):
-            constants = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, **options}
+            constants = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, "keep_layout": True, **options}
             if dropout_p:
                 constants |= {"dropout_p": dropout_p, "dropout_key": key_of_dropout()}
             with suppress(TypeError, ValueError):  # explained below
@@ -93,12 +96,13 @@ def scaled_dot_product_attention(
     half = query.dtype if query.dtype in HALF else None
     weights, lse = options.get("return_weights", False), options.get("return_lse", False)
     names = [name for name, value in options.items() if isinstance(value, torch.Tensor)]
-    f = _drawn_by_torch(core.scaled_dot_product_attention, dropout_p)
+    if dropout_p:
+        options["dropout_key"] = key_of_dropout()
 
     def arrays(leaves: Sequence[Any]) -> Sequence[Any]:
         q, k, v, mask, *rest = leaves
         given = {**options, **dict(zip(names, rest, strict=True))} if options else options
-        results = f(q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, **given)
+        results = _attention(q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, keep_layout=True, **given)
         return results if weights or lse else [results]
 
     leaves = query, key, value, unexpanded(attn_mask), *[options[name] for name in names]
@@ -119,9 +123,8 @@ def _plain(
     before = _core.limit_threads(torch.get_num_threads())
     try:
         mask = None if attn_mask is None else shared(unexpanded(attn_mask))
-        y = core.scaled_dot_product_attention(
-            shared(query), shared(key), shared(value), mask, 0.0, is_causal, scale, enable_gqa
-        )
+        q, k, v = shared(query), shared(key), shared(value)
+        y = _attention(q, k, v, mask, 0.0, is_causal, scale, enable_gqa, keep_layout=True)
         return to_torch(y, query.dtype if query.dtype in HALF else None)
     finally:
         _core.limit_threads(before)
