@@ -17,7 +17,7 @@ from .. import _public
 from .errors import FormulaError
 from .graph import Graph
 from .operations import OWN, add_own
-from .values import Symbol, call, captured, is_array
+from .values import Captured, Symbol, call, is_array
 
 # Their functions take traced values by protocols.
 _LIBRARIES = ("numpy", "torch", "math", "builtins", "operator")
@@ -72,7 +72,7 @@ class Capture:
 
     def _replaced(self, x: Any) -> Any:
         if is_array(x):
-            return captured(self._graph, x)
+            return Captured(self._graph, x)
         if id(x) in _own():
             return _traced(*OWN[id(x)])
         if isinstance(x, functools.partial):

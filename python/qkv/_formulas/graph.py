@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.tables: list[Any] = []  # captured arrays: NumPy's, or Tensors that take a gradient
         self._known: dict[Any, Node] = {}
-        self._captured: list[Any] = []  # what these are of
+        self._captured: list[tuple[Any, Callable[[Any], Any]]] = []  # what these are of, and what reads it
         self.b, self.h = self.node("b", kind="i"), self.node("h", kind="i")
         self.q, self.k = self.node("q", kind="i", level=QUERY), self.node("k", kind="i", level=KEY)
         self.delta = self.node("delta", kind="i", level=DIAGONAL)
@@ -68,7 +68,7 @@ class Graph:
     def at(self, shape: Sequence[int], offsets: Any, dtype: str) -> Graph | None:
         """Return the same nodes at another shape; None if an index of pairs might lie outside there."""
         other = copy.copy(self)
-        other.tables = [_readable(array) for array in self._captured]
+        other.tables = [_readable(read(array)) for array, read in self._captured]
         other._place(shape, offsets, 0, dtype)
         for n in self.nodes:
             if n.op != "gather" or n.level != PAIR:
@@ -147,13 +147,14 @@ class Graph:
 
     # --- captured arrays
 
-    def table(self, array: Any) -> int:
-        """Return the number of a captured array."""
-        for number, known in enumerate(self._captured):
+    def table(self, array: Any, read: Callable[[Any], Any]) -> int:
+        """Return the number of a captured array, which is read when it is met first."""
+        for number, (known, _) in enumerate(self._captured):
             if known is array:
                 return number
-        self._captured.append(array)
-        self.tables.append(_readable(array))
+        made = _readable(read(array))
+        self._captured.append((array, read))
+        self.tables.append(made)
         return len(self.tables) - 1
 
     def gather(self, table: int, indices: Sequence[Node]) -> Node:

@@ -153,7 +153,7 @@ class _Size(int):
 
 
 class Captured(Symbol):
-    """An array that a formula captures, with the indices given so far."""
+    """An array that a formula captures, with the indices given so far; what it does not read is not looked at."""
 
     def __init__(self, graph: Graph, array: Any, indices: tuple[Node, ...] = ()) -> None:
         self.graph, self._array, self._indices = graph, array, indices
@@ -204,7 +204,8 @@ class Captured(Symbol):
                 f"must index a captured array {tuple(self._array.shape)} by an integer for each axis; got "
                 f"{len(self._indices)} indices, compute arrays as wholes outside of the formula"
             )
-        return Traced(self.graph, self.graph.gather(self.graph.table(self._array), self._indices))
+        graph = self.graph
+        return Traced(graph, graph.gather(graph.table(self._array, _readable), self._indices))
 
 
 def is_array(x: Any) -> bool:
@@ -219,10 +220,11 @@ def array_of(operation: str, name: str, value: Any) -> Any:
     return value if is_array(value) else _core.as_numpy(value, operation, name)
 
 
-def captured(graph: Graph, x: Any) -> Captured:
+def _readable(x: Any) -> Any:
+    """Return a captured array as NumPy's or as a Tensor."""
     if not isinstance(x, (np.ndarray, _core.Tensor)):
         if (made := stand_in.get()) is not None:
-            return Captured(graph, made(x))
+            return made(x)
         if getattr(x, "requires_grad", False):
             _refuse(
                 "must not capture a PyTorch tensor that requires a gradient, which would not arrive; write x.detach()"
@@ -230,7 +232,7 @@ def captured(graph: Graph, x: Any) -> Captured:
         x = _core.as_numpy(x, "formula", "captured array")
     if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
         _refuse(f"must capture arrays of numbers; got dtype {x.dtype}")
-    return Captured(graph, x)
+    return x
 
 
 def lift(graph: Graph, x: Any) -> Node:
@@ -238,7 +240,7 @@ def lift(graph: Graph, x: Any) -> Node:
     if isinstance(x, Symbol):
         return x.value().node
     if is_array(x):
-        return captured(graph, x).value().node
+        return Captured(graph, x).value().node
     if isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
         return graph.const(x.item() if isinstance(x, np.generic) else x)
     _refuse(f"must compute with numbers and captured arrays; got {type(x).__name__}")
@@ -270,6 +272,11 @@ def is_known(name: str) -> bool:
 def call(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Traced:
     """Return what a function of NumPy's, PyTorch's or qkv's makes of traced values."""
     spelt = name.strip("_")
+    if spelt == "setitem":
+        _refuse("must not write to an array")
+    if spelt == "getitem" and is_array(args[0]):  # one that the formula makes
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        return Captured(next(x.graph for x in index if isinstance(x, Symbol)), args[0])[index]  # type: ignore[no-any-return]
     options = {key: value for key, value in options.items() if key not in WITHOUT_EFFECT}
     writes = bool(options.pop("inplace", False)) or (name.endswith("_") and not name.startswith("_"))
     if (composed := COMPOSED.get(spelt) or LIKE.get(spelt)) is None:
