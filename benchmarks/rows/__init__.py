@@ -7,6 +7,7 @@ SUBJECTS = [
     "inside pytorch",
     "options",
     "formulas",
+    "flex attention",
     "normalizers",
     "tiny",
     "small operations",
