@@ -65,6 +65,8 @@ def module_tests(module: object) -> list[doctest.DocTest]:
 def test_module(name, tmp_path, monkeypatch):
     if name.startswith(PLOTS):
         pytest.importorskip("matplotlib")
+    if name.startswith("qkv.pytorch"):
+        pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     run(module_tests(importlib.import_module(name)))
     if "matplotlib.pyplot" in sys.modules:

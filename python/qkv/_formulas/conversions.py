@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .canonical import to_boolean, to_float, to_integer
@@ -34,8 +35,8 @@ def refuse(text: str, kind: type[Exception] = TypeError) -> NoReturn:
 class _Device(str):
     """The CPU, as a word and as an object with a type."""
 
+    __slots__ = ()
     type = "cpu"
-    index: Any = None
 
     def __eq__(self, other: Any) -> bool:
         return _is_cpu(other)
@@ -136,7 +137,7 @@ class Conversions:
             refuse(f"must make numbers, of size (); got {size}")
         x = self.value()
         made = x.of(x.graph.const(_PYTHON[x.node.kind](fill_value)))
-        return made if dtype is None else made.to(dtype)  # type: ignore[no-any-return]
+        return made if dtype is None else made.to(dtype)
 
     def new_zeros(self, *size: Any, **options: Any) -> Traced:
         return self.new_full(_size(size), 0, **options)
@@ -151,7 +152,7 @@ class Conversions:
             refuse(f"must make numbers; got new_tensor of {type(data).__name__}")
         x = self.value()
         made = x.of(x.graph.const(data))
-        return made if dtype is None else made.to(dtype)  # type: ignore[no-any-return]
+        return made if dtype is None else made.to(dtype)
 
 
 def _call_float(graph: Any, n: Node) -> Node:
@@ -166,7 +167,7 @@ def _size(size: Any) -> Any:
 
 
 # Functions of a value that make a constant like it.
-LIKE = {
+LIKE: dict[str, Callable[..., Any]] = {
     "zeros_like": lambda like, **options: like.new_zeros(**options),
     "ones_like": lambda like, **options: like.new_ones(**options),
     "full_like": lambda like, fill_value, **options: like.new_full((), fill_value, **options),
