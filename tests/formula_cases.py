@@ -79,6 +79,10 @@ def remainders(o: Any, a: Arrays) -> Any:
     return o.add(o.remainder(x, o.add(o.absolute(k), o.constant(0.7))), o.power(size, o.sin(k)))
 
 
+def bells(o: Any, a: Arrays) -> Any:
+    return o.add(o.erf(o.multiply(o.score, o.leaf("key", a["key"]))), o.erf(o.leaf("query", a["query"])))
+
+
 def half_excluded(o: Any, a: Arrays) -> Any:
     return o.where(
         o.leaf("diagonal", a["past"]), o.multiply(o.score, o.leaf("head", a["head"])), o.constant(-np.inf)
@@ -105,7 +109,16 @@ SCORES: list[Score] = [
         pair_bias,
         shifted_rows,
     ),
-    *(graph_distances, tables_of_heads, arithmetic, remainders, half_excluded, score_alone_twice, leaf_alone),
+    *(
+        graph_distances,
+        tables_of_heads,
+        arithmetic,
+        remainders,
+        bells,
+        half_excluded,
+        score_alone_twice,
+        leaf_alone,
+    ),
 ]
 
 

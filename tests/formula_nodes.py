@@ -99,6 +99,9 @@ class AllPairs:
     def sigmoid(self, x: Any) -> Any:
         return qkv.sigmoid(x)
 
+    def erf(self, x: Any) -> Any:
+        return qkv.erf(x)
+
     def floor(self, x: Any) -> Any:
         return x // 1.0
 

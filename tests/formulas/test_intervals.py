@@ -226,3 +226,11 @@ def test_rows_without_a_key_leave_the_weights_of_others(dtype, first, Lk):
     )
     np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(out, expected @ key, rtol=1e-4, atol=1e-6)
+
+
+def test_blocks_of_erf_are_never_wrong():
+    left, right = np.linspace(-3, 3, LQ, dtype=np.float32), np.linspace(-2, 2, LK, dtype=np.float32)
+    found = classified(lambda b, h, q, k: qkv.erf(left[q] * right[k]) > 0.3, (1, 1, LQ, LK), (2, 3))
+    exact = counted(qkv.erf(left[:, None] * right)[None, None] > 0.3, (2, 3))
+    assert ((found == exact) | (found == MIXED)).all()
+    assert {EMPTY, MIXED, FULL} == set(found.ravel())
