@@ -58,6 +58,33 @@ def measures(threads: int) -> Case:
     return Case({"qkv": measured, "plain": plain})
 
 
+SMOLLM2: dict[str, Any] = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 49152, "hidden_size": 576,
+    "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def writing(length: int, threads: int) -> Case:
+    model = qkv.models.from_config(SMOLLM2).eval()
+    prompt = np.random.default_rng(0).integers(5, 30000, (1, length))
+    options: dict[str, Any] = {"max_new_tokens": 32, "method": "greedy", "end_id": []}
+    assert look.generate(model, prompt, **options).output == model.generate(prompt, **options)
+    return Case(
+        {
+            "qkv": partial(look.generate, model, prompt, **options),
+            "plain": partial(model.generate, prompt, **options),
+        }
+    )
+
+
+for length in (64, 512):
+    row(
+        f"a text that is recorded while it is written, SmolLM2's sizes, 32 tokens after {length}",
+        goals=[time_over("qkv", "plain", 1.1)],
+    )(partial(writing, length))
+
+
 def picture(length: int, reduce: str, threads: int) -> Case:
     q, k, v = (normal(1, 1, length, 64, seed=i) for i in range(3))
     calls: dict[str, Callable[[], Any]] = {

@@ -20,7 +20,9 @@ from ..plot import head_view, layer_view, writing_view
 from ..plot.figures.texts import readable
 from ..plot.views.measures_table import MeasuresTable
 from ..plot.views.view import View, page
+from ..plot.views.writing_view import kind_that_fits
 from .head_measures import Measures, measures, measures_of
+from .names import Names
 from .recording import Recording, record
 from .writing import generate
 
@@ -86,12 +88,29 @@ def look_at_writing(folder: str, prompt: str, count: int, output: str | None = N
     model = models.from_pretrained(folder)
     if not getattr(model, "writes", False):
         raise ValueError(
-            f"look: model must write text because of --write; got a {type(model).__name__} of {name}"
+            f"look: model must write text because of --write; got {type(model).__name__} of {name}"
         )
     tokenizer = models.Tokenizer.from_pretrained(folder)
     ids = tokenizer.encode(prompt)
     if not ids:
         raise ValueError("look: prompt must have at least one token; got none")
+    decodes = hasattr(model, "decoder")
+    positions = positions_of(model, "decoder" if decodes else "body") or model.config.get(
+        "max_position_embeddings"
+    )
+    read = 1 if decodes else len(ids)
+    if positions and read + count - 1 > positions:
+        raise ValueError(
+            f"look: write must be at most {max(0, positions + 1 - read)} after {read} tokens because the model has "
+            f"{positions} positions; got {count}"
+        )
+    own = [
+        part
+        for path, part in Names("look", model).attentions
+        if not part.crosses and path.startswith("decoder" if decodes else "")
+    ]
+    sides = [(1, 1), (0, len(ids))] if decodes else [(1, len(ids))]
+    kind_that_fits("look", sides, sum(part.num_heads for part in own), count)  # before anything is written
     writing = generate(model, [ids], max_new_tokens=count, method="greedy")
     view = writing_view(writing, tokenizer, title=f"what {name} writes, and where it looks")
     return _write(path, name, {"prompt": prompt, "written": tokenizer.decode(writing.ids[0])}, [[view]])

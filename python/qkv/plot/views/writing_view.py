@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +119,44 @@ def writing_view(
     view.head = None if head is None else place_in(name, "head", head, heads, "head")
     view.token = place_in(name, "token", token, len(view.ids), "written token")
     view.title, view.color, view.width = title_of(title, item, len(writing.ids)), color, width
-    view.fit(name)
+    sides = [(side[0], view._first(side)) for side in view.sides]
+    others = len(json.dumps(view._about()))
+    view.kind = kind_that_fits(
+        name, sides, len(view.numbers) * heads, len(view.ids), others, "; layers= holds those of some layers"
+    )
     return view
+
+
+def kind_that_fits(
+    operation: str, sides: list[tuple[int, int]], heads: int, count: int, others: int = 0, rest: str = ""
+) -> str:
+    """Return how fine a page holds the weights of `count` steps beside so many other bytes; refuse what it cannot hold.
+
+    `sides` are whether steps read one token more than those before them, and how many the first reads; `heads` are
+    those of all layers.
+    """
+
+    def fits(steps: int, kind: str = KINDS[-1], firsts: int = sum(first for _, first in sides)) -> bool:
+        numbers = firsts * steps + sum(grows for grows, _ in sides) * steps * (steps - 1) // 2
+        return others + 4 / 3 * np.dtype(kind).itemsize * heads * numbers <= LARGEST
+
+    for kind in KINDS:
+        if fits(count, kind):
+            return kind
+    prompt = max(first for _, first in sides)
+    fewer = largest_that(fits, count)
+    most = f"{fewer} new tokens after these {prompt}"
+    if not fewer:
+        most = f"1 new token after {largest_that(lambda length: fits(1, firsts=length), prompt)}"
+    raise ValueError(
+        f"{operation}: writing must have at most {most} because the page holds all weights in 4 MB; got {count} after "
+        f"{prompt}{rest}"
+    )
+
+
+def largest_that(holds: Callable[[int], bool], end: int) -> int:
+    """Return the largest number below `end` for which something holds that holds for all smaller ones, or 0."""
+    return bisect_left(range(1, end), True, key=lambda number: not holds(number))
 
 
 def _lens(writing: Writing, item: int) -> list[list[tuple[int, float]]]:
@@ -194,36 +231,6 @@ class WritingView(AttentionView):
         counts = counted(len(self.numbers), "layer"), counted(self.heads, "head")
         read = len(self.prompt)
         return f"WritingView({counts[0]} of {counts[1]}, {counted(len(self.ids), 'token')} after {read})"
-
-    def fit(self, name: str) -> None:
-        """Choose how fine weights are held; refuse a text whose page would be too large."""
-        others = len(json.dumps(self._about()))
-        for self.kind in KINDS:
-            if others + self._bytes(len(self.ids)) <= LARGEST:
-                return
-        fits = [n for n in range(1, len(self.ids)) if others + self._bytes(n) <= LARGEST]
-        most = (
-            f"{fits[-1]} new tokens after these {len(self.prompt)}"
-            if fits
-            else (f"1 new token after {int((LARGEST - others) / self._bytes(1, 1))}")
-        )
-        raise ValueError(
-            f"{name}: writing must have at most {most} because the page holds all weights in 4 MB; got {len(self.ids)} "
-            f"after {len(self.prompt)}; layers= holds those of some layers"
-        )
-
-    def _bytes(self, count: int, prompt: int | None = None) -> float:
-        """Return what the weights of so many steps take in base64, after this prompt or one of that length."""
-        firsts = [self._first(side) if prompt is None else prompt for side in self.sides]
-        grown = sum(grows * count * (count - 1) // 2 for grows, _ in self.sides)
-        return (
-            4
-            / 3
-            * np.dtype(self.kind).itemsize
-            * len(self.numbers)
-            * self.heads
-            * (sum(firsts) * count + grown)
-        )
 
     @property
     def heads(self) -> int:
