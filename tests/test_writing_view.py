@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from look.test_writing import tiny
 from test_html import EVIL, Reader
-from test_view_pages import choose, html, note, opened, press, told
+from test_view_pages import CONTRAST, choose, html, note, opened, press, told
 
 import qkv
 from qkv import look, models, plot
@@ -130,9 +130,27 @@ def percents(tab, table):
     rows = tab.run(
         f"[...document.querySelectorAll('.beside table')[{table}].tBodies[0].rows].map(r => "
         "[r.className, r.querySelector('.word').textContent, "
-        "[...r.querySelectorAll('.number')].map(c => c.textContent)])"
+        "[...r.querySelectorAll('.digits')].map(c => c.textContent)])"
     )
     return [(name, word, [float(x) for x in numbers]) for name, word, numbers in rows]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_page_on_every_ground(opened, width, theme):
+    tab = opened(html(plot.writing_view(written("t5"), named)), width=width, theme=theme)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.run("document.querySelector('.qkv-view').classList.contains('dark')") == (theme == "dark")
+    assert tab.run(CONTRAST) > 7
+    assert tab.run("document.querySelector('.stage').offsetHeight") > 100
+
+
+def test_the_picture_is_for_those_without_scripts(opened):
+    view = plot.writing_view(written(), named)
+    assert set(view._repr_mimebundle_()) == {"text/plain", "text/html", "image/png"}
+    tab = opened(html(view).replace("<script>", "<!--").replace("</script></div>", "--></script></div>"))
+    assert tab.run("document.querySelector('.still').naturalWidth") > 300
+    assert tab.run("getComputedStyle(document.querySelector('.stage')).display") == "none"
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (390, "dark")])
@@ -191,6 +209,12 @@ def test_a_source_and_what_was_written_are_coloured_together(opened):
             f"[...document.querySelectorAll('.text[data-side=\"{place}\"] .token')].map(s => s.title)"
         )
         np.testing.assert_allclose([float(title) for title in titles if title], row, atol=1e-4)
+    first, source, read = note(tab).split("\n")
+    assert first == f"t{writing.ids[0][2]} looked at:"
+    for line, name, row in ((source, "source: ", cross[0][1, 2]), (read, "written: ", own[0][1, 2, :3])):
+        assert line.startswith(name)
+        found = sorted(told(line.removeprefix(name)).values())
+        assert found[-1] == pytest.approx(row.max(), abs=1e-4)
 
 
 def test_tokens_are_text_and_nothing_else(opened, tmp_path):
@@ -229,7 +253,7 @@ def test_what_names_tokens():
         "",
         "",
     ]
-    assert [ax.get_title(loc="left") for ax in axes[1:]] == ["what could follow", "by layer"]
+    assert [ax.get_title(loc="left") for ax in axes[1:]] == ["what could follow", "by layer, from 0"]
     widths = [bar.get_width() for bar in axes[1].patches]
     assert widths == pytest.approx([one.probability for one in writing.candidates[0][-1]])
     assert fig is not None

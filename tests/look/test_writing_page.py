@@ -58,7 +58,7 @@ def test_a_source_is_read(tmp_path, monkeypatch, kind):
     text, data = data_of(tmp_path / "page.html")
     assert [side["grows"] for side in data["sides"]] == [1, 0]
     assert data["sides"][1]["first"] == 3
-    assert [label for label in ("source", "written") if f'<p class="name">{label}</p>' in text] == [
+    assert [label for label in ("source", "written") if f'<p class="which">{label}</p>' in text] == [
         "source",
         "written",
     ]

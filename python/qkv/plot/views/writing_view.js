@@ -31,34 +31,34 @@ function table(caption, columns, rows) {
   element("caption", made, { textContent: caption });
   const top = element("tr", element("thead", made));
   columns.forEach((name, i) => element("th", top, { textContent: name, scope: "col",
-    className: i >= columns.length - 1 - rows[0][2].length ? "number" : "" }));
+    className: i >= columns.length - 1 - rows[0][2].length ? "digits" : "" }));
   const body = element("tbody", made);
   rows.forEach(([at, word, ps, isMarked]) => {
     const line = element("tr", body, { className: isMarked ? "chosen" : "" });
-    if (at !== null) cell(line, at, "number");
+    if (at !== null) cell(line, at, "digits");
     element("span", cell(line, "", "word"), { textContent: word });
-    ps.forEach((p) => cell(line, percent(p), "number"));
-    element("i", cell(line, "", "bar")).style.width = `${100 * ps[ps.length - 1]}%`;
+    ps.forEach((p) => cell(line, percent(p), "digits"));
+    element("i", cell(line, "", "share")).style.width = `${100 * ps[ps.length - 1]}%`;
   });
 }
 
 function draw() {
-  const found = [];
-  sides.forEach((side) => {
+  const lines = sides.map((side) => {
     const weights = weightsAt(side, seen), top = topOf(weights);
     side.tokens.forEach((span, i) => {
       span.style.backgroundColor = i < weights.length ? colored(weights[i], top, 0.75) : "";
       span.title = i < weights.length ? percent(weights[i]) : "";
     });
-    weights.forEach((weight, i) => found.push([weight, side.tokens[i].textContent]));
+    const found = weights.map((weight, i) => [weight, side.tokens[i].textContent]).sort((a, b) => b[0] - a[0]);
+    const where = sides.length > 1 ? (side.grows ? "written: " : "source: ") : "";
+    return where + found.slice(0, 5).map(([weight, token]) => `${isolated(token)} ${percent(weight)}`).join("   ");
   });
   written.forEach((span, i) => {
     span.classList.toggle("chosen", i === seen);
     span.setAttribute("aria-pressed", i === pinned);
   });
-  found.sort((a, b) => b[0] - a[0]);
-  note.textContent = `${isolated(written[seen].textContent)} looked at:   `
-    + found.slice(0, 5).map(([weight, token]) => `${isolated(token)} ${percent(weight)}`).join("   ");
+  const joined = lines.length > 1 ? "\n" : "   ";
+  note.textContent = [`${isolated(written[seen].textContent)} looked at:`, ...lines.reverse()].join(joined);
   const [chosen, ...candidates] = data.steps[seen];
   if (!candidates.some((one) => one[0] === chosen[0])) candidates.push(chosen);
   const names = data.sampled ? ["token", "model", "drawn from", ""] : ["token", "probability", ""];

@@ -294,7 +294,7 @@ class WritingView(AttentionView):
                 f'<span class="{kind}">{html.escape(token)}</span>'
                 for kind, token in zip(kinds, tokens, strict=True)
             )
-            label = f'<p class="name">{name}</p>' if self.start is not None else ""
+            label = f'<p class="which">{name}</p>' if self.start is not None else ""
             parts.append(f'{label}<div class="text" data-side="{place}">{spans}</div>')
         return f'<div class="stage writing"><div class="texts">{"".join(parts)}</div><div class="beside"></div></div>'
 
@@ -317,12 +317,9 @@ class WritingView(AttentionView):
             if place in rows:
                 text.weights[: len(rows[place])] = rows[place]
             texts.append(text)
-        candidates = [(f"{self.names[one.id]}", one.probability) for one in self.candidates[self.token]]
-        lens = [
-            (f"{number}: {self.names[layer[self.token][0]]}", layer[self.token][1])
-            for number, layer in enumerate(self.lens)
-        ]
-        bars = [("what could follow", candidates), *([("by layer", lens)] if lens else [])]
+        candidates = [(self.names[one.id], one.probability) for one in self.candidates[self.token]]
+        lens = [(self.names[best], p) for best, p in (layer[self.token] for layer in self.lens)]
+        bars = [("what could follow", candidates), *([("by layer, from 0", lens)] if lens else [])]
         heights = [LINE * (text._places()[-1][1] + 1) + 0.3 for text in texts]
         heights += [BAR * len(rows) + 0.3 for _, rows in bars]
         above = 0.3 if self.title else 0.0
@@ -337,9 +334,7 @@ class WritingView(AttentionView):
         for text, panel in zip(texts, panels, strict=False):
             text._plot(subplots, panel)
         head = "the mean of its heads" if self.head is None else f"head {self.head}"
-        panels[len(texts) - 1].set_title(
-            f"where the outlined token looked: layer {self.layer}, {head}", fontsize="small"
-        )
+        panels[0].set_title(f"where the outlined token looked: layer {self.layer}, {head}", fontsize="small")
         for (name, bar), panel in zip(bars, panels[len(texts) :], strict=True):
             _draw_bars(panel, name, bar, self.color)
         if self.title:
