@@ -50,7 +50,7 @@ IMPORTS_BY_NAME = {  # modules that import what a variable names
 }
 ROOMS = {  # like the folders, of packages of python/qkv
     "models": ["architectures", "generation", "files", "text", "families", "sentences"],
-    "plot": ["figures", "views"],
+    "plot": ["figures", "views", "pages"],
 }
 
 

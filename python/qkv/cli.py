@@ -194,7 +194,7 @@ def _embed(options: argparse.Namespace) -> int:
 
 
 def _look(options: argparse.Namespace) -> int:
-    from .look.page import look_at_model, look_at_weights, look_at_writing
+    from .plot.pages.look import look_at_model, look_at_weights, look_at_writing
 
     if options.prompt is not None or options.write is not None:
         for name, wanted in (

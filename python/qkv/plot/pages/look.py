@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from .. import models
-from .._atomic import write_file
-from .._words.errors import shown
-from ..functions.gradients import no_grad
-from ..models.generation.steps import first_id, positions_of
-from ..plot import head_view, layer_view, writing_view
-from ..plot.figures.texts import readable
-from ..plot.views.measures_table import MeasuresTable
-from ..plot.views.view import View, page
-from ..plot.views.writing_view import kind_that_fits
-from .head_measures import Measures, measures, measures_of
-from .names import Names
-from .recording import Recording, record
-from .writing import generate
+from ... import models
+from ..._atomic import write_file
+from ..._words.errors import shown
+from ...functions.gradients import no_grad
+from ...look.head_measures import Measures, measures, measures_of
+from ...look.names import Names
+from ...look.recording import Recording, record
+from ...look.writing import generate
+from ...models.generation.steps import first_id, positions_of
+from ..figures.texts import readable
+from ..views.head_view import head_view
+from ..views.layer_view import layer_view
+from ..views.measures_table import MeasuresTable
+from ..views.view import View, page
+from ..views.writing_view import kind_that_fits, writing_view
 
 #: Beyond that many tokens a page shows all heads as pictures alone.
 _LONGEST = 256

@@ -1,0 +1,1 @@
+"""The pages that commands write: a model is loaded and runs, and views show what it did."""
