@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from qkv import plot
+from qkv import nn, plot
 
 WORDS = ["it", "is", "raining"]
 
@@ -351,6 +351,7 @@ EVERY = {
     "token_view": ((np.ones((3, 3)) / 3, WORDS), (1,)),
     "image_view": ((np.ones((2, 5, 5)) / 5, np.zeros((4, 4, 3))), (2,)),
     "neuron_view": ((Kept(), WORDS), (4,)),
+    "explain": ((nn.SelfAttention(3, 2), np.eye(3, dtype="float32")), (3,)),
     "plot_lines": ((X, Y), ()),
     "kernel_regression": ((X, {"a": Y, "b": Y}, Y, X, Y), (2,)),
     "training_curve": ((Y + 1,), ()),

@@ -14,6 +14,7 @@ from .figures.schematics import schematic
 from .views.attention_sliders import AttentionSliders
 from .views.bandwidth_slider import BandwidthSlider
 from .views.compare_view import compare_view
+from .views.explanation.walk import explain
 from .views.head_view import head_view
 from .views.image_view import image_view
 from .views.layer_view import layer_view
@@ -30,6 +31,7 @@ __all__ = [
     "alignment",
     "by_words",
     "compare_view",
+    "explain",
     "head_view",
     "heatmap",
     "heatmap_row",

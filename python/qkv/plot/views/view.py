@@ -33,7 +33,8 @@ _FONTS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}
 class View:
     """What a notebook shows and `save` writes; subclasses name the script, and say what it gets and what is drawn."""
 
-    script = ""
+    script = ""  # the names of its scripts
+    style = ""  # the name of its own style, if it has one
     _title: str | None = None
 
     @property
@@ -85,8 +86,9 @@ class View:
         name = "qkv-" + secrets.token_hex(6)
         about = self._data()
         text = json.dumps(about, separators=(",", ":"), allow_nan=False)  # JSON has no NaN
-        style = _asset("view.css").replace("#ID", f"#{name}")
-        code = _asset("view.js") + _asset(f"{self.script}.js")
+        style = "".join(_asset(f"{own}.css") for own in ("view", *self.style.split()))
+        code = "".join(_asset(f"{own}.js") for own in ("view", *self.script.split()))
+        style = style.replace("#ID", f"#{name}")
         heading = "" if self.title is None else f"<h3>{html.escape(self.title)}</h3>"
         rounding = self._rounding(about)
         below = f'<p class="rounding">{html.escape(rounding)}</p>' if rounding else ""

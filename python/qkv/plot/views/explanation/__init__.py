@@ -1,0 +1,1 @@
+"""One forward pass as a page to scroll and to click through."""

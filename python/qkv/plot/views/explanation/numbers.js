@@ -1,0 +1,93 @@
+// The numbers that the steps show: all of them come from here, out of what Python stored of the recording.
+const layers = data.layers.map((layer) => ({
+  ...layer,
+  weights: layer.weights.map(weightsOf),
+  attentions: layer.attentions.map((about) => ({
+    ...about, scores: about.scores && weightsOf(about.scores), excluded: decoded(about.excluded, Uint8Array),
+  })),
+}));
+
+// Rows (..., D), each in 16 bits of its greatest number.
+function vectorsOf({ shape, scales, all }) {
+  const whole = decoded(all, Int16Array), tops = decoded(scales, Float32Array), D = shape[shape.length - 1];
+  const count = tops.length, L = shape[shape.length - 2];
+  const row = (n) => Array.from(whole.subarray(n * D, (n + 1) * D), (code) => numberOf(code, 32764, tops[n] / 32764));
+  // One row serves all tokens where there is one; heads share where there are fewer than of queries.
+  const at = (token, head = 0, heads = 1) =>
+    row(Math.floor(head * (count / L) / heads) * L + (L === 1 ? 0 : token));
+  return { at };
+}
+const unpacked = new Map();
+function arrayOf(layer, key) {
+  const packed = layers[layer].arrays[key] || data.arrays[key];
+  if (!unpacked.has(packed)) unpacked.set(packed, vectorsOf(packed));
+  return unpacked.get(packed);
+}
+const isStored = (layer) => layers[layer].steps.length > 0;
+const keysOf = (number) => data.keys[number];
+const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+function rowOf(table, head, token, Lk) {
+  const found = new Array(Lk).fill(0);
+  table.each(0, head, token, (key, value) => { found[key] = value; });
+  return found;
+}
+// A row of an attention: weights, and of stored layers all that leads to them.
+function attended({ layer, head, token }, number) {
+  const { weights, attentions } = layers[layer], Lk = keysOf(number).length;
+  const row = { weights: rowOf(weights[number], head, token, Lk) };
+  if (!isStored(layer)) return row;
+  const about = attentions[number], Lq = data.tokens.length;
+  const query = arrayOf(layer, `queries${number}`).at(token, head, about.heads);
+  const keys = keysOf(number).map((_, k) => arrayOf(layer, `keys${number}`).at(k, head, about.heads));
+  const values = keysOf(number).map((_, k) => arrayOf(layer, `values${number}`).at(k, head, about.heads));
+  const excluded = keysOf(number).map((_, k) => {
+    const bit = (head * Lq + token) * Lk + k;
+    return ((about.excluded[bit >> 3] >> (bit & 7)) & 1) === 1;
+  });
+  const dots = about.kind === "dot" ? keys.map((key) => dot(query, key)) : null;
+  const scores = about.scores ? rowOf(about.scores, head, token, Lk) : null;
+  const masked = scores && scores.map((score, k) => (excluded[k] ? -Infinity : score));
+  const greatest = masked && masked.reduce((most, score) => Math.max(most, score), -Infinity);
+  const powers = masked && about.normalizer === "softmax" ? masked.map((score) => Math.exp(score - greatest)) : null;
+  const result = arrayOf(layer, `heads${number}`).at(token, head, about.heads);
+  return { ...row, about, query, keys, values, dots, scores, excluded, masked, powers, result };
+}
+const turn = (a, b) => (((Math.atan2(b[1], b[0]) - Math.atan2(a[1], a[0])) * 180 / Math.PI + 540) % 360) - 180;
+// The pairs of features that turn: before, after, and by how many degrees.
+function pairsOf({ layer, head, token }, step) {
+  const about = layers[layer].attentions[step.attention], half = about.rotary / 2;
+  const [before, after] = step.rows.map(([, key]) => arrayOf(layer, key).at(token, head, about.heads));
+  return Array.from({ length: half }, (_, i) => {
+    const [a, b] = [before, after].map((row) => [row[i], row[i + half]]);
+    return { before: a, after: b, degrees: turn(a, b) };
+  });
+}
+const candidatesOf = (token) => {
+  const { labels, logits, probabilities } = data.candidates, row = labels.length === 1 ? 0 : token;
+  return { labels: labels[row], logits: logits[row], probabilities: probabilities[row] };
+};
+
+// What a step shows: [name, numbers] each, of which the page draws every one.
+function numbersOf(step, choice) {
+  const { layer, head, token } = choice, number = step.attention;
+  const stored = ([name, key]) => [name, arrayOf(layer, key).at(token)];
+  if (step.kind === "tokens") return data.ids ? [["id", data.ids]] : [];
+  if (step.kind === "vectors") return step.rows.map(stored);
+  if (step.kind === "layers") return [["length", layers.map((each) => each.lengths[token]).filter((x) => x !== undefined)]];
+  if (step.kind === "logits" || step.kind === "probabilities") return [[step.kind, candidatesOf(token)[step.kind]]];
+  if (step.kind === "rotary") {
+    const pairs = pairsOf(choice, step);
+    return [["before", pairs.flatMap((pair) => pair.before)], ["after", pairs.flatMap((pair) => pair.after)]];
+  }
+  const row = attended(choice, number);
+  if (step.kind === "projections") {
+    const own = keysOf(number).length === data.tokens.length ? token : 0;
+    return [["q", row.query], ["k", row.keys[own]], ["v", row.values[own]]];
+  }
+  if (step.kind === "scores") return [["q · k", row.dots], ["score", row.scores]].filter(([, found]) => found);
+  if (step.kind === "mask") return [["score", row.masked || row.excluded.map((out) => (out ? -Infinity : 0))]];
+  if (step.kind === "softmax") return [["exp", row.powers], ["weight", row.weights]].filter(([, found]) => found);
+  return [...row.values.map((value, k) => [`${k}`, value.map((x) => row.weights[k] * x)]), ["z", row.result]];
+}
+const stepsOf = (layer) => [...data.before, ...layers[layer].steps, ...data.after];
