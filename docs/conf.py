@@ -77,6 +77,7 @@ ALONE = [
     "coming_from",
     "distributed",
     "torch",
+    "pytorch",
     "design",
     "stability",
     "contributing",

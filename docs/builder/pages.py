@@ -25,6 +25,7 @@ COPIED = {
     "docs/coming_from.md": "coming_from.md",
     "docs/distributed.md": "distributed.md",
     "docs/torch.md": "torch.md",
+    "docs/pytorch.md": "pytorch.md",
     "docs/design.md": "design.md",
     "docs/stability.md": "stability.md",
     "CONTRIBUTING.md": "contributing.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 from pathlib import Path
 from types import ModuleType
@@ -25,10 +26,13 @@ MODULES = {
     "qkv.data": "Data",
     "qkv.training": "Training",
     "qkv.distributed": "Several processes",
+    "qkv.pytorch": "Inside PyTorch",
     "qkv.testing": "Testing",
     "qkv.interop": "Other libraries",
     "qkv.reference": "The same in plain NumPy",
 }
+if importlib.util.find_spec("torch") is None:
+    del MODULES["qkv.pytorch"]
 # Modules that have pages of their own, or none because they are no interface to program with.
 ELSEWHERE = {
     "nn",

@@ -1,4 +1,4 @@
-"""qkv inside PyTorch: its functions on ``torch.Tensor``s, with gradients, and attention for models of transformers.
+"""qkv inside PyTorch: its functions on ``torch.Tensor``, with gradients, and attention for models of transformers.
 
 :func:`function` makes any function of qkv one of PyTorch; the rest is that applied. Tensors share their memory with
 qkv, gradients arrive by ``torch.autograd``. It needs PyTorch, on the CPU; without PyTorch there is :mod:`qkv.torch`.

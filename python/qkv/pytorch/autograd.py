@@ -228,7 +228,7 @@ def function(f: F) -> F:
     Returns
     -------
     callable
-        Takes and returns ``torch.Tensor``s. CPU tensors of float32, float64, int64 and bool share their memory with
+        Takes and returns ``torch.Tensor``. CPU tensors of float32, float64, int64 and bool share their memory with
         what `f` is given, strided ones too; other dtypes are converted once. Results own theirs. float16 and bfloat16
         are computed in float32 and come back in their own dtype. Gradients of any order arrive by ``torch.autograd`` at
         every floating tensor among the arguments, and at those that a ``score_mod`` or ``mask_mod`` captures. `f` runs
@@ -244,11 +244,11 @@ def function(f: F) -> F:
 
     Examples
     --------
-    >>> import torch  # doctest: +SKIP
-    >>> length = qkv.pytorch.function(lambda x: qkv.sqrt((x * x).sum(axis=-1)))  # doctest: +SKIP
-    >>> x = torch.tensor([3.0, 4.0], requires_grad=True)  # doctest: +SKIP
-    >>> length(x).backward()  # doctest: +SKIP
-    >>> x.grad  # doctest: +SKIP
+    >>> import torch
+    >>> length = qkv.pytorch.function(lambda x: qkv.sqrt((x * x).sum(axis=-1)))
+    >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
+    >>> length(x).backward()
+    >>> x.grad
     tensor([0.6000, 0.8000])
     """
 
