@@ -105,7 +105,8 @@ class Blocks(Ranges):
         )
         at = tuple(a for a, _ in leading)
         sums = self._sums[number]
-        inside = sums[(*at, r1, c1)] - sums[(*at, r0, c1)] - sums[(*at, r1, c0)] + sums[(*at, r0, c0)]
+        corners = [(*at, r, c) for r, c in ((r1, c1), (r0, c1), (r1, c0), (r0, c0))]
+        inside = sums[corners[0]] - sums[corners[1]] - sums[corners[2]] + sums[corners[3]]
         return inside == (r1 - r0) * (c1 - c0), inside > 0
 
 

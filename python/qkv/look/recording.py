@@ -202,7 +202,8 @@ class Weights:
         batch, head = (range(n)[i] for n, i in zip(self.shape, places[:2], strict=False))
         taken = range(self.shape[2])[rows]
         low, high = (min(taken), max(taken) + 1) if taken else (0, 0)
-        return self._kept.rows(batch, head, low, high)[:: taken.step][(slice(None), *places[3:])]
+        of_keys = slice(None), *places[3:]
+        return self._kept.rows(batch, head, low, high)[:: taken.step][of_keys]
 
     def image(
         self,

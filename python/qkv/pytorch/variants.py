@@ -18,7 +18,6 @@ from . import kernels
 from .autograd import apply, function, not_compiled
 from .memory import HALF, shared, to_torch
 
-
 _attention: Callable[..., Any] = _core.scaled_dot_product_attention  # with options that are not public
 
 
@@ -86,7 +85,13 @@ def scaled_dot_product_attention(
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         mask = unexpanded(attn_mask)
         if kernels.serve(query, key, value, mask, enable_gqa, options):
-            constants = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, "keep_layout": True, **options}
+            constants = {
+                "attn_mask": mask,
+                "is_causal": is_causal,
+                "scale": scale,
+                "keep_layout": True,
+                **options,
+            }
             if dropout_p:
                 constants |= {"dropout_p": dropout_p, "dropout_key": key_of_dropout()}
             with suppress(TypeError, ValueError):  # explained below
@@ -102,7 +107,9 @@ def scaled_dot_product_attention(
     def arrays(leaves: Sequence[Any]) -> Sequence[Any]:
         q, k, v, mask, *rest = leaves
         given = {**options, **dict(zip(names, rest, strict=True))} if options else options
-        results = _attention(q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, keep_layout=True, **given)
+        results = _attention(
+            q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, keep_layout=True, **given
+        )
         return results if weights or lse else [results]
 
     leaves = query, key, value, unexpanded(attn_mask), *[options[name] for name in names]
