@@ -300,13 +300,18 @@ def test_a_page_that_would_be_too_large_and_the_length_that_fits(tmp_path):
             "tokens must be a Tokenizer, a function or a sequence of strings",
         ),
         ({"writing": np.ones((2, 2))}, TypeError, "writing must be what look.generate returns"),
-        ({"writing": "without"}, ValueError, "writing must hold weights, as by generate"),
+        ({"writing": "queries"}, ValueError, "writing must hold weights, as by generate"),
+        (
+            {"writing": "body.layers.1.*weights"},
+            ValueError,
+            "writing must hold the weights of all 3 layers .*; got 1;",
+        ),
     ],
 )
 def test_rejections(options, error, message):
     given = {"tokens": named, **options}
     if given.setdefault("writing", written()) is not None and isinstance(given["writing"], str):
-        given["writing"] = written(keep="queries")
+        given["writing"] = written(keep=given["writing"])
     with pytest.raises(error, match=f"^writing_view: {message}"):
         plot.writing_view(given.pop("writing"), given.pop("tokens"), **given)
 

@@ -239,6 +239,19 @@ def test_weights_are_those_of_the_steps_though_the_model_changes():
     np.testing.assert_array_equal(writing[name], before)
 
 
+def test_what_is_changed_is_recorded_changed():
+    model = tiny("llama")
+    name = "body.layers.1.self_attn.weights"
+    options = {"max_new_tokens": N, "method": "greedy"}
+    with look.change(model, {name: lambda w: w * 0 + 1 / w.shape[-1]}):
+        writing = look.generate(model, [PROMPTS[0]], **options)
+        same(writing, model, [PROMPTS[0]], **options)
+    rows = writing.rows(name)
+    for step in range(N):
+        close(rows[:, step, : 4 + step], np.full((4, 4 + step), 1 / (4 + step)), 1e-12)
+    assert writing.rows("body.layers.0.self_attn.weights").std() > 0.1
+
+
 def test_keys_of_a_cache_are_kept_once():
     layer, cache = nn.MultiHeadAttention(8, 2, is_causal=True).eval(), nn.KVCache()
     x = qkv.randn(1, 9, 8)

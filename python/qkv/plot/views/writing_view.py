@@ -104,6 +104,12 @@ def writing_view(
         raise ValueError(
             f'{name}: writing must hold weights, as by generate(..., keep=("weights",)); got none'
         )
+    held = {len(side) for _, side in view.sides}
+    if held != {writing.lens_layers or max(held)}:
+        raise ValueError(
+            f"{name}: writing must hold the weights of all {writing.lens_layers} layers because layers are counted; "
+            f"got {min(held)}; layers= holds some of them in the page"
+        )
     view.ids, view.chosen = writing.ids[item], writing.chosen[item]
     view.candidates, view.prompt = writing.candidates[item], writing.prompts[item].tolist()
     view.start = writing.start_id
@@ -249,8 +255,8 @@ class WritingView(AttentionView):
 
     def _about(self) -> dict[str, Any]:
         places = {one: place for place, one in enumerate(self.names)}
-        drawn = any(one.drawn != one.probability for step in self.candidates for one in step)
-        sampled = drawn or any(one.drawn != one.probability for one in self.chosen)
+        every = [one for step in (self.chosen, *self.candidates) for one in step]
+        sampled = any(abs(one.drawn - one.probability) > 1e-9 for one in every)  # else both are one
         told = [
             [
                 [places.get(one.id), _rounded(one.probability), *([_rounded(one.drawn)] if sampled else [])]
