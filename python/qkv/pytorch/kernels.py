@@ -26,60 +26,81 @@ def serve(
     mask: torch.Tensor | None,
     enable_gqa: bool,
     options: Mapping[str, Any],
+    records: bool,
 ) -> bool:
-    """Whether the kernels' gradients are all that a call with these arguments needs."""
+    """Whether the kernels' output, and their gradients where they are wanted, are all that a call needs."""
+    if (
+        query.dtype != key.dtype
+        or query.dtype != value.dtype
+        or not (query.dtype == torch.float32 or query.dtype == torch.float64)
+        or not (query.dim() < 4 or enable_gqa or query.shape[1] == key.shape[1])
+        or not options.keys() <= _OPTIONS
+    ):
+        return False
+    if not records:
+        return True
     return (
-        query.dtype == key.dtype == value.dtype
-        and (query.dtype == torch.float32 or query.dtype == torch.float64)
-        and (mask is None or mask.dtype == torch.bool)
+        (mask is None or mask.dtype == torch.bool)
+        and not any(isinstance(x, torch.Tensor) for x in options.values())
         and not (query.is_inference() or key.is_inference() or value.is_inference())  # not saved by PyTorch
-        and (query.dim() < 4 or enable_gqa or query.shape[1] == key.shape[1])
-        and (not options or (options.keys() <= _OPTIONS and not any(map(_has_gradient, options.values()))))
     )
 
 
-def _has_gradient(x: Any) -> bool:
-    return getattr(x, "requires_grad", False)
+def has_gradient(x: Any) -> bool:
+    return x is not None and x.requires_grad
+
+
+def _block(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, options: dict[str, Any]
+) -> Any:
+    refuse_transforms(query, key, value)
+    if mask is not None:
+        options = {**options, "attn_mask": mask.detach()}
+    before = _core.limit_threads(torch.get_num_threads())
+    try:
+        return _core.attention_block(query.detach(), key.detach(), value.detach(), options)
+    finally:
+        _core.limit_threads(before)
+
+
+def output_of(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, options: dict[str, Any]
+) -> torch.Tensor:
+    """Return the output of attention that nobody records."""
+    return torch.from_numpy(_block(query, key, value, mask, options)[0])
 
 
 class _Attention(torch.autograd.Function):
-    """The output for queries, keys and values; the options are constants."""
+    """The output for queries, keys, values and a mask; the options are constants."""
 
     @staticmethod
     def forward(
-        ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: Any,
+        options: dict[str, Any],
     ) -> torch.Tensor:
-        refuse_transforms(query, key, value)
-        before = _core.limit_threads(torch.get_num_threads())
-        try:
-            found = _core.attention_block(query.detach(), key.detach(), value.detach(), options)
-        finally:
-            _core.limit_threads(before)
+        found = _block(query, key, value, mask, options)
         out, statistics = torch.from_numpy(found[0]), torch.from_numpy(found[1])
         ctx.options = options
-        ctx.save_for_backward(query, key, value, out, statistics)
+        ctx.save_for_backward(query, key, value, mask, out, statistics)
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: torch.Tensor) -> Any:
-        query, key, value, out, statistics = ctx.saved_tensors
+        query, key, value, mask, out, statistics = ctx.saved_tensors
+        options = ctx.options if mask is None else {**ctx.options, "attn_mask": mask}
         if torch.is_grad_enabled():  # create_graph
-            return *_gradients_again(ctx.options, query, key, value, dout), None
+            return *_gradients_again(options, query, key, value, dout), None, None
+        q, k, v = query.detach(), key.detach(), value.detach()
         before = _core.limit_threads(torch.get_num_threads())
         try:
-            found = _core.attention_block_backward(
-                dout,
-                None,
-                out.detach(),
-                statistics,
-                query.detach(),
-                key.detach(),
-                value.detach(),
-                ctx.options,
-            )
+            found = _core.attention_block_backward(dout, None, out.detach(), statistics, q, k, v, options)
         finally:
             _core.limit_threads(before)
-        return torch.from_numpy(found[0]), torch.from_numpy(found[1]), torch.from_numpy(found[2]), None
+        return torch.from_numpy(found[0]), torch.from_numpy(found[1]), torch.from_numpy(found[2]), None, None
 
 
 attention = torch.compiler.disable(_Attention.apply)

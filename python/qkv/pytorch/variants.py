@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,9 +17,9 @@ from ..kernel_pooling import functions as pooling
 from ..random import get_rng_state, manual_seed, set_rng_state
 from . import kernels
 from .autograd import apply, function, not_compiled
-from .memory import HALF, shared, to_torch
+from .memory import HALF
 
-_attention: Callable[..., Any] = _core.scaled_dot_product_attention  # with options that are not public
+_DEFAULTS: dict[str, Any] = inspect.unwrap(core.scaled_dot_product_attention).__kwdefaults__
 
 
 def key_of_dropout() -> int:
@@ -82,56 +83,36 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     **options: Any,
 ) -> Any:
-    if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
-        mask = unexpanded(attn_mask)
-        if kernels.serve(query, key, value, mask, enable_gqa, options):
-            constants = {
-                "attn_mask": mask,
-                "is_causal": is_causal,
-                "scale": scale,
-                "keep_layout": True,
-                **options,
-            }
-            if dropout_p:
-                constants |= {"dropout_p": dropout_p, "dropout_key": key_of_dropout()}
-            with suppress(TypeError, ValueError):  # explained below
-                return kernels.attention(query, key, value, constants)
-    elif not (options or dropout_p or (attn_mask is not None and attn_mask.requires_grad)):
-        return _plain(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    mask = unexpanded(attn_mask)
+    key_of_mask = key_of_dropout() if dropout_p else None
+    given = query, key, value, mask
+    records = torch.is_grad_enabled() and any(map(kernels.has_gradient, given))
+    if kernels.serve(*given, enable_gqa, options, records):
+        constants = {"is_causal": is_causal, "scale": scale, "keep_layout": True, **options}
+        if dropout_p:
+            constants |= {"dropout_p": dropout_p, "dropout_key": key_of_mask}
+        with suppress(TypeError, ValueError):  # explained by the other way
+            return (kernels.attention if records else kernels.output_of)(*given, constants)
     half = query.dtype if query.dtype in HALF else None
     weights, lse = options.get("return_weights", False), options.get("return_lse", False)
     names = [name for name, value in options.items() if isinstance(value, torch.Tensor)]
-    if dropout_p:
-        options["dropout_key"] = key_of_dropout()
+    private = {"dropout_key": key_of_mask, "keep_layout": True}
 
     def arrays(leaves: Sequence[Any]) -> Sequence[Any]:
-        q, k, v, mask, *rest = leaves
-        given = {**options, **dict(zip(names, rest, strict=True))} if options else options
-        results = _attention(
-            q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, keep_layout=True, **given
+        q, k, v, m, *rest = leaves
+        named = {**_DEFAULTS, **options, **dict(zip(names, rest, strict=True)), **private}
+        results = _core.scaled_dot_product_attention(
+            q, k, v, m, dropout_p, is_causal, scale, enable_gqa, **named
         )
         return results if weights or lse else [results]
 
-    leaves = query, key, value, unexpanded(attn_mask), *[options[name] for name in names]
+    _check(options)
+    leaves = *given, *[options[name] for name in names]
     results = apply(arrays, leaves, [half, *[half] * weights, *[None] * lse] if half else None)
     return tuple(results) if weights or lse else results[0]
 
 
-def _plain(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-) -> torch.Tensor:
-    """Return the output alone, which nobody records, without a detour."""
-    before = _core.limit_threads(torch.get_num_threads())
-    try:
-        mask = None if attn_mask is None else shared(unexpanded(attn_mask))
-        q, k, v = shared(query), shared(key), shared(value)
-        y = _attention(q, k, v, mask, 0.0, is_causal, scale, enable_gqa, keep_layout=True)
-        return to_torch(y, query.dtype if query.dtype in HALF else None)
-    finally:
-        _core.limit_threads(before)
+def _check(options: dict[str, Any]) -> None:
+    if unknown := sorted(options.keys() - _DEFAULTS.keys()):
+        # Raises in the core's words.
+        core.scaled_dot_product_attention(1.0, 1.0, 1.0, **{unknown[0]: options[unknown[0]]})
