@@ -32,9 +32,12 @@ def serve(
     if (
         query.dtype != key.dtype
         or query.dtype != value.dtype
-        or not (query.dtype == torch.float32 or query.dtype == torch.float64)
+        or (query.dtype != torch.float32 and query.dtype != torch.float64)
         or not (query.dim() < 4 or enable_gqa or query.shape[1] == key.shape[1])
-        or not options.keys() <= _OPTIONS
+        or (options and not options.keys() <= _OPTIONS)
+        or query.is_neg()
+        or key.is_neg()
+        or value.is_neg()  # numbers whose sign is told beside them
     ):
         return False
     if not records:
@@ -46,8 +49,8 @@ def serve(
     )
 
 
-def has_gradient(x: Any) -> bool:
-    return x is not None and x.requires_grad
+def _numbers(x: torch.Tensor) -> torch.Tensor:
+    return x.detach() if x.requires_grad else x
 
 
 def _block(
@@ -55,10 +58,10 @@ def _block(
 ) -> Any:
     refuse_transforms(query, key, value)
     if mask is not None:
-        options = {**options, "attn_mask": mask.detach()}
+        options = {**options, "attn_mask": _numbers(mask)}
     before = _core.limit_threads(torch.get_num_threads())
     try:
-        return _core.attention_block(query.detach(), key.detach(), value.detach(), options)
+        return _core.attention_block(_numbers(query), _numbers(key), _numbers(value), options)
     finally:
         _core.limit_threads(before)
 
@@ -94,10 +97,10 @@ class _Attention(torch.autograd.Function):
         options = ctx.options if mask is None else {**ctx.options, "attn_mask": mask}
         if torch.is_grad_enabled():  # create_graph
             return *_gradients_again(options, query, key, value, dout), None, None
-        q, k, v = query.detach(), key.detach(), value.detach()
+        q, k, v, y = _numbers(query), _numbers(key), _numbers(value), out.detach()
         before = _core.limit_threads(torch.get_num_threads())
         try:
-            found = _core.attention_block_backward(dout, None, out.detach(), statistics, q, k, v, options)
+            found = _core.attention_block_backward(dout, None, y, statistics, q, k, v, options)
         finally:
             _core.limit_threads(before)
         return torch.from_numpy(found[0]), torch.from_numpy(found[1]), torch.from_numpy(found[2]), None, None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -61,13 +60,11 @@ def additive_attention(*args: Any, dropout_p: float = 0.0, **options: Any) -> An
     return f(*args, dropout_p=dropout_p, **options)
 
 
-def unexpanded(mask: torch.Tensor | None) -> torch.Tensor | None:
+def unexpanded(mask: torch.Tensor) -> torch.Tensor:
     """Return a mask without the copies that ``expand`` stands for: broadcasting makes them."""
-    if mask is None:
-        return None
     for axis, (step, size) in enumerate(zip(mask.stride(), mask.shape, strict=True)):
         mask = mask.narrow(axis, 0, 1) if step == 0 and size > 1 else mask
-    return mask.contiguous() if mask.is_floating_point() else mask
+    return mask
 
 
 @not_compiled
@@ -83,16 +80,22 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     **options: Any,
 ) -> Any:
-    mask = unexpanded(attn_mask)
+    mask = None if attn_mask is None else unexpanded(attn_mask)
     key_of_mask = key_of_dropout() if dropout_p else None
-    given = query, key, value, mask
-    records = torch.is_grad_enabled() and any(map(kernels.has_gradient, given))
-    if kernels.serve(*given, enable_gqa, options, records):
+    records = torch.is_grad_enabled() and (
+        query.requires_grad
+        or key.requires_grad
+        or value.requires_grad
+        or (mask is not None and mask.requires_grad)
+    )
+    if kernels.serve(query, key, value, mask, enable_gqa, options, records):
         constants = {"is_causal": is_causal, "scale": scale, "keep_layout": True, **options}
         if dropout_p:
             constants |= {"dropout_p": dropout_p, "dropout_key": key_of_mask}
-        with suppress(TypeError, ValueError):  # explained by the other way
-            return (kernels.attention if records else kernels.output_of)(*given, constants)
+        try:
+            return (kernels.attention if records else kernels.output_of)(query, key, value, mask, constants)
+        except (TypeError, ValueError):
+            pass  # the other way explains it
     half = query.dtype if query.dtype in HALF else None
     weights, lse = options.get("return_weights", False), options.get("return_lse", False)
     names = [name for name, value in options.items() if isinstance(value, torch.Tensor)]
@@ -107,7 +110,7 @@ def scaled_dot_product_attention(
         return results if weights or lse else [results]
 
     _check(options)
-    leaves = *given, *[options[name] for name in names]
+    leaves = query, key, value, mask, *[options[name] for name in names]
     results = apply(arrays, leaves, [half, *[half] * weights, *[None] * lse] if half else None)
     return tuple(results) if weights or lse else results[0]
 
