@@ -26,7 +26,7 @@ class Part:
         found = _core.attention_heads(module)
         # A module of one's own may call a function of attention: its calls tell, and how many heads there are.
         self.open = not found and bool(getattr(module, "_may_attend", False))
-        self.words = (
+        self.words: tuple[str, ...] = (
             WORDS if self.open else _OF_MODULE if not found else _WITHOUT_WEIGHTS if found == (-1,) else WORDS
         )
         self.attention = bool(found) and self.words is WORDS

@@ -13,6 +13,7 @@ from .._public import publish
 from .autograd import function
 from .flex import flex_attention
 from .functional import sdpa
+from .recording import record
 from .transformers import register
 from .variants import (
     additive_attention,
@@ -35,6 +36,7 @@ __all__ = [
     "kernel_attention",
     "linear_attention",
     "masked_softmax",
+    "record",
     "register",
     "scaled_dot_product_attention",
     "sdpa",

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from .autograd import not_compiled
 from .position_masks import PositionMask, of_functions, of_keys
+from .recording import recorders
 from .variants import scaled_dot_product_attention
 
 _names: set[str] = set()
@@ -24,6 +26,7 @@ def _warn(what: str, why: str) -> None:
         warnings.warn(f"qkv.pytorch: {what} {why}; eager attention computes it", stacklevel=3)
 
 
+@not_compiled
 def attention_forward(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -70,18 +73,12 @@ def attention_forward(
         options["softcap"] = softcap
     if s_aux is not None:
         options["sinks"] = s_aux.reshape(-1)
-    weights = _wants_weights(others)
-    result = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        dropout_p=float(dropout),
-        scale=scaling,
-        enable_gqa=True,
-        return_weights=weights,
-        **options,
-    )
-    output, found = result if weights else (result, None)
+    options |= {"scale": scaling, "enable_gqa": True}
+    asked = {"return_weights": True} if _wants_weights(others) else {}
+    result = scaled_dot_product_attention(query, key, value, dropout_p=float(dropout), **options, **asked)
+    output, found = result if asked else (result, None)
+    for recorder in recorders.get():
+        recorder.keep(module, query, key, value, output, options)
     return output.transpose(1, 2).contiguous(), found
 
 
@@ -176,8 +173,10 @@ def _has_own_attention(cls: Any, name: str) -> bool:
     if not (cls._supports_sdpa or cls._supports_attention_backend):
         return True
     spaces = {of_mro.__module__: vars(sys.modules[of_mro.__module__]) for of_mro in cls.__mro__}
-    tables = [t for space in spaces.values() for key, t in space.items() if key.endswith("ATTENTION_CLASSES")]
-    return any(name not in table for table in tables)
+    tables: list[Any] = [
+        t for space in spaces.values() for key, t in space.items() if key.endswith("ATTENTION_CLASSES")
+    ]
+    return not all(name in table for table in tables)
 
 
 def register(name: str = "qkv") -> None:
