@@ -5,6 +5,7 @@ from importlib import import_module
 SUBJECTS = [
     "attention",
     "inside pytorch",
+    "models of transformers",
     "options",
     "formulas",
     "flex attention",
