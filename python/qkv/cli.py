@@ -93,6 +93,22 @@ LOOK: list[Argument] = [
     ("--target", "TEXT", "text that a decoder after an encoder reads (default: what the model writes)", {}),
     ("--output", "FILE", "page to write; no other file is replaced (default: named after the model)", {}),
 ]
+PLACES = [("--layer", 0), ("--head", 0), ("--token", -1)]
+EXPLAIN: list[Argument] = [
+    ("text", "TEXT", "text for the model", {}),
+    ("--model", "PATH", "folder with the model and its tokenizer, or a .gguf file", {"required": True}),
+    *(
+        (
+            name,
+            "N",
+            f"which is shown first, negative from the end (default: {first})",
+            {"type": int, "default": first},
+        )
+        for name, first in PLACES
+    ),
+    ("--side", None, "of a model that has both (default: encoder)", {"choices": ("encoder", "decoder")}),
+    *LOOK[2:],
+]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -151,6 +167,13 @@ def _parser() -> argparse.ArgumentParser:
         help="write a page of what a model's heads attend to",
         description="Writes a page, one file without a network, of the attention of all heads in a text, with a table "
         "of measures that can be sorted, and prints its name.",
+        epilog="exit status: 0 written, 2 nothing was written",
+    )
+    _add(
+        *(commands, "explain", _explain, EXPLAIN),
+        help="write a page that walks through one pass of a model",
+        description="Writes a page, one file without a network, that walks through one pass of a model of text, "
+        "each step with its formula, its numbers and a sentence, and prints its name.",
         epilog="exit status: 0 written, 2 nothing was written",
     )
     _add(commands, "info", _info, [], help="show instruction set, BLAS, threads and versions")
@@ -221,6 +244,25 @@ def _look(options: argparse.Namespace) -> int:
     else:
         path = look_at_weights(options.what, options.output)
     print(path)
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from .plot.pages.explain import explain_model
+
+    names = {
+        "layer": "layer",
+        "head": "head",
+        "query": "token",
+        "side": "side",
+        "target": "target",
+        "output": "output",
+    }
+    print(
+        explain_model(
+            options.model, options.text, **{name: getattr(options, own) for name, own in names.items()}
+        )
+    )
     return 0
 
 

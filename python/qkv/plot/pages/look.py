@@ -21,6 +21,7 @@ from ...look.recording import Recording, record
 from ...look.writing import generate
 from ...models.generation.steps import first_id, positions_of
 from ..figures.texts import readable
+from ..views.explanation.call import refuse_images
 from ..views.head_view import head_view
 from ..views.layer_view import layer_view
 from ..views.measures_table import MeasuresTable
@@ -31,10 +32,6 @@ from ..views.writing_view import kind_that_fits, writing_view
 _LONGEST = 256
 #: What a decoder writes at most.
 _WRITTEN = 64
-
-
-#: By which a page of this command is known again.
-_GENERATOR = '<meta name="generator" content="qkv look">'
 _STYLE = (
     "<style>body{font:14px system-ui,sans-serif;margin:8px 16px;--qkv-width:none}.text{overflow-wrap:anywhere}"
     ".qkv-together{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:8px 24px;"
@@ -47,28 +44,11 @@ def look_at_model(folder: str, text: str, target: str | None = None, output: str
 
     A decoder after an encoder reads `target`, or what the model makes of the text.
     """
-    path = _target(output, Path(folder).resolve().name)
-    model = models.from_pretrained(folder)
-    if isinstance(model, models.ImageModel):
-        raise ValueError(
-            f"look: model must read text because the page shows tokens; got a model of images "
-            f"({model.config.model_type}), whose weights plot.image_view draws"
-        )
-    decodes = isinstance(model, models.PretrainedEncoderDecoder) and hasattr(model, "decoder")
-    if target is not None and not decodes:
-        raise ValueError(
-            f"look: target must be given for an encoder and decoder alone; got a {type(model).__name__}"
-        )
-    tokenizer = models.Tokenizer.from_pretrained(folder)
-    ids = tokenizer.encode(text)
-    if not ids:
-        raise ValueError("look: text must have at least one token; got none")
-    inputs, tokens = [np.array([ids])], tokenizer.tokens(ids)
-    written: list[str] = []
-    if decodes:
-        read = [first_id(model), *(tokenizer.encode(target) if target else _written(model, inputs[0]))]
-        inputs.append(np.array([read]))
-        written = tokenizer.tokens(read)
+    path = page_file("look", output, Path(folder).resolve().name)
+    model, tokenizer, rows = read_text("look", folder, text, target)
+    decodes = len(rows) == 2
+    tokens, written = tokenizer.tokens(rows[0]), tokenizer.tokens(rows[1]) if decodes else []
+    inputs = [np.array([row]) for row in rows]
     with no_grad():
         recording = record(model, *inputs)
     name = Path(folder).resolve().name
@@ -76,7 +56,7 @@ def look_at_model(folder: str, text: str, target: str | None = None, output: str
         _views(title, part, queries, keys, measures(part, tokens=keys))
         for title, part, queries, keys in _sides(recording, name, decodes, tokens, written)
     ]
-    texts = {"text": text} | ({"decoder": target or tokenizer.decode(read)} if decodes else {})
+    texts = {"text": text} | ({"decoder": target or tokenizer.decode(rows[1])} if decodes else {})
     return _write(path, name, texts, groups)
 
 
@@ -117,11 +97,30 @@ def look_at_writing(folder: str, prompt: str, count: int, output: str | None = N
     return _write(path, name, {"prompt": prompt, "written": tokenizer.decode(writing.ids[0])}, [[view]])
 
 
-def _written(model: Any, ids: Any) -> list[int]:
+def read_text(operation: str, folder: str, text: str, target: str | None) -> tuple[Any, Any, list[list[int]]]:
+    """Return a model, its tokenizer, and the ids that it reads: of a decoder after an encoder its own, too."""
+    model = models.from_pretrained(folder)
+    refuse_images(operation, model)
+    decodes = isinstance(model, models.PretrainedEncoderDecoder) and hasattr(model, "decoder")
+    if target is not None and not decodes:
+        raise ValueError(
+            f"{operation}: target must be given for an encoder and decoder alone; got a {type(model).__name__}"
+        )
+    tokenizer = models.Tokenizer.from_pretrained(folder)
+    ids = tokenizer.encode(text)
+    if not ids:
+        raise ValueError(f"{operation}: text must have at least one token; got none")
+    if not decodes:
+        return model, tokenizer, [ids]
+    own = tokenizer.encode(target) if target else _written(operation, model, np.array([ids]))
+    return model, tokenizer, [ids, [first_id(model), *own]]
+
+
+def _written(operation: str, model: Any, ids: Any) -> list[int]:
     """What the model makes of a text."""
     if not model.writes:
         raise ValueError(
-            "look: target must be given because the model has no head to write with; got a text alone"
+            f"{operation}: target must be given because the model has no head to write with; got a text alone"
         )
     [[(written, _, _)]] = model.generate(
         ids, method="greedy", max_new_tokens=min(_WRITTEN, positions_of(model, "decoder") or _WRITTEN)
@@ -155,7 +154,7 @@ def look_at_weights(path: str, output: str | None = None) -> Path:
             f"look: what must be an .npz file without --model; got {shown(path)}; for a text write "
             f"qkv look --model FOLDER {shlex.quote(path)}, with the folder of a model and its tokenizer"
         )
-    target = _target(output, Path(path).stem)
+    target = page_file("look", output, Path(path).stem)
     with Path(path).open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -192,23 +191,28 @@ def _views(title: str, weights: Any, queries: list[str], keys: list[str], found:
     return views
 
 
-def _target(output: str | None, name: str) -> Path:
-    """Return where the page is written: a file that is not there, or is such a page."""
+def page_file(operation: str, output: str | None, name: str) -> Path:
+    """Return where the page of a command is written: a file that is not there, or is such a page."""
     if output is None:
-        output = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'look'}.html"
+        output = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or operation}.html"
     path = Path(output)
     if path.is_dir():
         raise IsADirectoryError(
-            f"look: output must be a file because the page is one; got the folder {output}"
+            f"{operation}: output must be a file because the page is one; got the folder {output}"
         )
     if path.is_file():
         with path.open("rb") as file:
-            if _GENERATOR.encode() not in file.read(2000):
+            if generator(operation).encode() not in file.read(2000):
                 raise FileExistsError(
-                    f"look: output must be a new file or a page of qkv look because it is replaced; got {output}, "
-                    "another file; choose one with --output"
+                    f"{operation}: output must be a new file or a page of qkv {operation} because it is replaced; got "
+                    f"{output}, another file; choose one with --output"
                 )
     return path
+
+
+def generator(operation: str) -> str:
+    """Return by what a page of a command is known again."""
+    return f'<meta name="generator" content="qkv {operation}">'
 
 
 def _write(target: Path, name: str, texts: dict[str, str], groups: list[list[View]]) -> Path:
@@ -219,6 +223,6 @@ def _write(target: Path, name: str, texts: dict[str, str], groups: list[list[Vie
     parts = [
         f'<div class="qkv-together">{"".join(view._repr_html_() for view in views)}</div>' for views in groups
     ]
-    text = page(title, told, *parts, head=_GENERATOR + _STYLE)
+    text = page(title, told, *parts, head=generator("look") + _STYLE)
     write_file(target, lambda file: file.write(text.encode("utf-8", "replace")))
     return target

@@ -3,7 +3,7 @@ const layers = data.layers.map((layer) => ({
   ...layer,
   weights: layer.weights.map(weightsOf),
   attentions: layer.attentions.map((about) => ({
-    ...about, scores: about.scores && weightsOf(about.scores), excluded: decoded(about.excluded, Uint8Array),
+    ...about, excluded: decoded(about.excluded, Uint8Array),
   })),
 }));
 
@@ -15,7 +15,8 @@ function vectorsOf({ shape, scales, all }) {
   // One row serves all tokens where there is one; heads share where there are fewer than of queries.
   const at = (token, head = 0, heads = 1) =>
     row(Math.floor(head * (count / L) / heads) * L + (L === 1 ? 0 : token));
-  return { at };
+  const joined = (token) => Array.from({ length: count / L }, (_, h) => row(h * L + (L === 1 ? 0 : token))).flat();
+  return { at, joined };
 }
 const unpacked = new Map();
 function arrayOf(layer, key) {
@@ -32,26 +33,31 @@ function rowOf(table, head, token, Lk) {
   table.each(0, head, token, (key, value) => { found[key] = value; });
   return found;
 }
-// A row of an attention: weights, and of stored layers all that leads to them.
-function attended({ layer, head, token }, number) {
-  const { weights, attentions } = layers[layer], Lk = keysOf(number).length;
-  const row = { weights: rowOf(weights[number], head, token, Lk) };
-  if (!isStored(layer)) return row;
-  const about = attentions[number], Lq = data.tokens.length;
+// A row of an attention: weights, and of stored layers its scores and which keys are left out.
+function weighed({ layer, head, token }, number) {
+  const { weights, attentions } = layers[layer], Lk = keysOf(number).length, about = attentions[number];
+  const row = { about, weights: rowOf(weights[number], head, token, Lk) };
+  if (!about) return row;
+  const excluded = keysOf(number).map((_, k) => {
+    const bit = (head * data.tokens.length + token) * Lk + k;
+    return ((about.excluded[bit >> 3] >> (bit & 7)) & 1) === 1;
+  });
+  const scores = about.scores ? arrayOf(layer, `scores${number}`).at(token, head, about.heads) : null;
+  const masked = scores && scores.map((score, k) => (excluded[k] ? -Infinity : score));
+  return { ...row, excluded, scores, masked };
+}
+// The same with what leads to the scores and what comes of the weights.
+function attended(choice, number) {
+  const { layer, head, token } = choice, row = weighed(choice, number), { about, weights } = row;
+  if (!about) return row;
   const query = arrayOf(layer, `queries${number}`).at(token, head, about.heads);
   const keys = keysOf(number).map((_, k) => arrayOf(layer, `keys${number}`).at(k, head, about.heads));
   const values = keysOf(number).map((_, k) => arrayOf(layer, `values${number}`).at(k, head, about.heads));
-  const excluded = keysOf(number).map((_, k) => {
-    const bit = (head * Lq + token) * Lk + k;
-    return ((about.excluded[bit >> 3] >> (bit & 7)) & 1) === 1;
-  });
   const dots = about.kind === "dot" ? keys.map((key) => dot(query, key)) : null;
-  const scores = about.scores ? rowOf(about.scores, head, token, Lk) : null;
-  const masked = scores && scores.map((score, k) => (excluded[k] ? -Infinity : score));
-  const greatest = masked && masked.reduce((most, score) => Math.max(most, score), -Infinity);
-  const powers = masked && about.normalizer === "softmax" ? masked.map((score) => Math.exp(score - greatest)) : null;
+  const most = Math.max(...weights);  // whose power is 1; powers of rounded scores would be less exact
+  const powers = row.masked && about.normalizer === "softmax" ? weights.map((weight) => weight / most) : null;
   const result = arrayOf(layer, `heads${number}`).at(token, head, about.heads);
-  return { ...row, about, query, keys, values, dots, scores, excluded, masked, powers, result };
+  return { ...row, query, keys, values, dots, powers, result };
 }
 const turn = (a, b) => (((Math.atan2(b[1], b[0]) - Math.atan2(a[1], a[0])) * 180 / Math.PI + 540) % 360) - 180;
 // The pairs of features that turn: before, after, and by how many degrees.
@@ -71,7 +77,7 @@ const candidatesOf = (token) => {
 // What a step shows: [name, numbers] each, of which the page draws every one.
 function numbersOf(step, choice) {
   const { layer, head, token } = choice, number = step.attention;
-  const stored = ([name, key]) => [name, arrayOf(layer, key).at(token)];
+  const stored = ([name, key]) => [name, arrayOf(layer, key).joined(token)];
   if (step.kind === "tokens") return data.ids ? [["id", data.ids]] : [];
   if (step.kind === "vectors") return step.rows.map(stored);
   if (step.kind === "layers") return [["length", layers.map((each) => each.lengths[token]).filter((x) => x !== undefined)]];

@@ -8,6 +8,7 @@ const lists = {
   head: select("head", headsOf(choice.layer), choice.head, () => choose({ head: +lists.head.value })),
   token: select("token", data.tokens.map((token, i) => `${i} ${token}`), choice.token, () => choose({ token: +lists.token.value })),
 };
+controls.appendChild(note);
 const links = element("nav", controls, { ariaLabel: "steps" });
 const sections = element("div", stage, { className: "sections" }), asking = element("section", stage, { className: "step" });
 let before = new Map();  // what each section showed
@@ -63,9 +64,9 @@ function strip(parent, name, row, top) {
 const strips = (parent, rows, top) => rows.forEach(([name, row]) => strip(parent, name, row, top));
 
 // A table of numbers by token: [title, numbers, how they are drawn] each; a row of -inf is struck out.
-function table(parent, names, columns, excluded = []) {
+function table(parent, names, columns, excluded = [], first = "key") {
   const made = element("table", element("div", parent, { className: "wide rows" })), titles = element("tr", element("thead", made));
-  ["key", ...columns.map(([title]) => title)].forEach((title) => element("th", titles, { textContent: title, scope: "col" }));
+  [first, ...columns.map(([title]) => title)].forEach((title) => element("th", titles, { textContent: title, scope: "col" }));
   const body = element("tbody", made), tops = columns.map(([, row]) => topOf(row));
   names.forEach((name, k) => {
     const line = element("tr", body);
@@ -77,6 +78,31 @@ function table(parent, names, columns, excluded = []) {
       const bar = element("i", cell, { className: row[k] < 0 ? "bar less" : "bar" });
       bar.style.width = `${100 * Math.abs(row[k]) / tops[i]}%`;
     });
+  });
+}
+
+// What all tokens give all keys in this head, the chosen token's row marked; a click chooses a token.
+function square(parent, rows, top, label) {
+  const frame = element("div", parent, { className: "square" }), canvas = element("canvas", frame), mark = element("i", frame);
+  paint(canvas, rows.length, rows[0].length, rows.flat(), top);
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  frame.title = `${label}; a row is a token that looks, a column a token that is looked at`;
+  frame.style.aspectRatio = `${rows[0].length} / ${rows.length}`;
+  Object.assign(mark.style, { top: `${100 * choice.token / rows.length}%`, height: `${100 / rows.length}%` });
+  frame.addEventListener("click", (event) => {
+    const box = canvas.getBoundingClientRect();
+    choose({ token: Math.min(rows.length - 1, Math.floor((event.clientY - box.top) * rows.length / box.height)) });
+  });
+}
+const ofAll = (step, read) => data.tokens.map((_, token) => read(weighed({ ...choice, token }, step.attention)));
+
+// Words in which _ and ^ lower and raise what follows.
+function formula(parent, text) {
+  const line = element("p", parent, { className: "formula" });
+  text.split(/([_^](?:\([^)]*\)|[\w]))/).forEach((part, i) => {
+    if (i % 2) element(part[0] === "_" ? "sub" : "sup", line, { textContent: part.slice(1).replace(/^\((.*)\)$/, "$1") });
+    else line.append(part);
   });
 }
 
@@ -130,15 +156,18 @@ const drawn = {
     if (columns.length) table(parent, keysOf(step.attention), columns);
   },
   mask(parent, step) {
-    const row = attended(choice, step.attention);
-    const kept = row.excluded.map((out) => (out ? "left out" : "seen"));
-    table(parent, keysOf(step.attention), [["score", numbersOf(step, choice)[0][1], true]], row.excluded);
-    void kept;
+    const { excluded } = weighed(choice, step.attention), row = numbersOf(step, choice)[0][1];
+    const rows = ofAll(step, (each) => each.masked || each.excluded.map((out) => (out ? -Infinity : 0)));
+    const both = element("div", parent, { className: "both" });
+    square(both, rows, topOf(rows.flat()), "scores of the head, grey where a key is left out");
+    table(both, keysOf(step.attention), [["score", row, true]], excluded);
   },
   softmax(parent, step) {
     const row = attended(choice, step.attention);
     const columns = [["exp(s − max)", row.powers, true], ["weight", row.weights, true]].filter(([, found]) => found);
-    table(parent, keysOf(step.attention), columns, row.excluded);
+    const both = element("div", parent, { className: "both" });
+    square(both, ofAll(step, (each) => each.weights), 1, "weights of the head");
+    table(both, keysOf(step.attention), columns, row.excluded);
     if (keysOf(step.attention).length !== data.tokens.length || layers[choice.layer].crosses[step.attention]) return;
     const [earlier, own, later] = directions(row.weights, choice.token);
     element("p", parent, { textContent: `Before it: ${digits(earlier)}, on itself: ${digits(own)}, after it: ${digits(later)} of the weight.` });
@@ -186,11 +215,11 @@ const drawn = {
   },
   logits(parent) {
     const found = candidatesOf(choice.token);
-    table(parent, found.labels, [["logit", found.logits, true]]);
+    table(parent, found.labels, [["logit", found.logits, true]], [], "candidate");
   },
   probabilities(parent) {
     const found = candidatesOf(choice.token);
-    table(parent, found.labels, [["probability", found.probabilities, true]]);
+    table(parent, found.labels, [["probability", found.probabilities, true]], [], "candidate");
   },
 };
 let unfolded = false;
@@ -201,10 +230,12 @@ function draw() {
   const shown = new Map(), changed = [];
   sections.replaceChildren();
   links.replaceChildren();
+  const inside = isStored(choice.layer) ? layers[choice.layer].steps : [];
   steps.forEach((step, i) => {
+    if (step === inside[0]) begin(steps.length > inside.length + 1);
     const section = element("section", sections, { className: "step" });
     element("h4", section, { textContent: `${i + 1}  ${step.title}`, tabIndex: -1 });
-    element("p", section, { className: "formula", textContent: `${step.formula}` });
+    formula(section, step.formula);
     element("p", section, { className: "shapes", textContent: step.shapes });
     element("p", section, { textContent: step.says });
     const told = isStored(choice.layer) || step.kind !== "weights" ? toldOf(step, choice) : "";
@@ -227,6 +258,14 @@ function draw() {
     + (before.size ? changed.length ? `: steps ${listed(changed)} changed.` : ": nothing changed." : ".");
   before = shown;
   ask();
+}
+
+// Says where the steps of the layer begin.
+function begin(isPart) {
+  const { layer, head } = choice, earlier = layer === 1 ? "layer 0" : `layers 0 to ${layer - 1}`;
+  const part = element("div", sections, { className: "part" });
+  element("h3", part, { textContent: `Layer ${layer}, head ${head}` });
+  element("p", part, { textContent: `${layer && isPart ? `The rows have come through ${earlier}. ` : ""}This head ${data.says[0][layer][head]}.` });
 }
 
 function leftOut() {

@@ -46,11 +46,9 @@ class Block:
     def needed(self) -> list[str]:
         """Return the names of the values that its steps show."""
         found = [_joined(path, word) for path, part in self.attentions for word in (*part.words, "output")]
-        inside = ("out_proj", ("input", "output")), ("q_norm", ("output",))
         for path, part in self.attentions:
             of_queries = (part.module._config().get("names") or {}).get("q_proj", "q_proj")
-            for name, words in (*inside, (of_queries, ("output",))):
-                found += [_joined(_joined(path, name), word) for word in words]
+            found += [_joined(_joined(path, name), "output") for name in ("out_proj", "q_norm", of_queries)]
         if self.path is not None:
             found += [self.named("input"), self.named("output")]
             for role in filter(None, map(self.role, _ROLES)):

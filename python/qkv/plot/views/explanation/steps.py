@@ -18,7 +18,7 @@ from ....nn import (
     SelfAttention,
 )
 from .parts import Block
-from .recorded import Array, Values, bits, excluded, matrices, vectors
+from .recorded import Array, Values, bits, excluded, vectors
 from .words import ACTIVATIONS, SAYS, mask_says, scores_formula, step_of
 
 _DOTS = MultiHeadAttention, SelfAttention, DotProductAttention
@@ -140,11 +140,11 @@ class Layer:
         found = {w: self.values.by_heads(names[w], part) for w in words if self.values.has(names[w])}
         about = self._about(part, found)
         self.attentions.append(about)
-        for word in ("queries", "keys", "values", "heads"):
+        for word in found.keys() - {"weights"}:
             self.keep(f"{word}{number}", found[word])
         scores, weights = found.get("scores"), found["weights"]
         lost = excluded(scores if about["normalizer"] == "softmax" else None, weights)
-        about |= {"scores": None if scores is None else matrices(scores), "excluded": bits(lost)}
+        about |= {"scores": scores is not None, "excluded": bits(lost)}
         H, Lq, D = found["queries"].shape
         Hk, Lk, _ = found["keys"].shape
         Dv = found["values"].shape[-1]
@@ -189,8 +189,7 @@ class Layer:
             return heads
         key = self.keep(f"a{number}", self.values.rows(f"{name}.output"))
         (H, _, D), (L, M) = self.arrays[heads]["shape"], self.arrays[key]["shape"]
-        side = self.keep(f"z{number}", self.values.rows(f"{name}.input"))
-        rows = [("all heads", side), ("a", key)]
+        rows = [("all heads", heads), ("a", key)]
         texts = "Output projection", "a = W_O [z₁ … z_h]", f"({L}, {H} · {D}) → ({L}, {M})"
         self.step("vectors", *texts, SAYS["output"], rows, attention=number)
         return key

@@ -98,7 +98,7 @@ function questionsOf(choice) {
     asked.push([`What does the model expect at ${me}, and how sure is it?`,
       `${quoted(found.labels[0])} with ${digits(found.probabilities[0])}, then ${quoted(found.labels[1])} with ${digits(found.probabilities[1])}; their logits differ by ${digits(found.logits[0] - found.logits[1])}.`]);
   } else {
-    const places = data.tokens.map((_, i) => [i, attended({ ...choice, token: i }, 0).weights]);
+    const places = data.tokens.map((_, i) => [i, weighed({ ...choice, token: i }, 0).weights]);
     const sure = places.reduce((top, one) => (Math.max(...one[1]) > Math.max(...top[1]) ? one : top));
     asked.push(["Which token is this head most sure about?",
       `${quoted(data.tokens[sure[0]])}: it gives ${digits(Math.max(...sure[1]))} of its weight to ${quoted(keys[best(sure[1])])}.`]);

@@ -214,25 +214,20 @@ class ExplainView(AttentionView):
         total = len(json.dumps(self._data(), ensure_ascii=True).encode()) + _BESIDE
         if total <= LIMIT:
             return
-        weights = [packed for layer in self.about["layers"] for packed in layer["weights"]]
-        inside = [about for layer in self.about["layers"] for about in layer["attentions"]]
-        weights += [about["scores"] for about in inside if about["scores"]]
-        square = sum(len(packed["all"]) for packed in weights) + sum(
-            len(about["excluded"]) for about in inside
-        )
-        arrays = [self.about["arrays"], *(layer["arrays"] for layer in self.about["layers"])]
+        layers = self.about["layers"]
+        arrays = [self.about["arrays"], *(layer["arrays"] for layer in layers)]
+        scores = [one["all"] for array in arrays for key, one in array.items() if key.startswith("scores")]
+        pairs = [one["all"] for layer in layers for one in layer["weights"]] + scores
+        pairs += [about["excluded"] for layer in layers for about in layer["attentions"]]
+        square = sum(map(len, pairs))
         rows = sum(len(one["all"]) + len(one["scales"]) for array in arrays for one in array.values())
+        rows -= sum(map(len, scores))
         rows += len(json.dumps([self.about["tokens"], self.about["keys"], self.about["candidates"]]))
-        rows += len(json.dumps([layer["lengths"] for layer in self.about["layers"]]))
+        rows += len(json.dumps([layer["lengths"] for layer in layers]))
         rest, count = total - square - rows, len(self.about["tokens"])
-        fits = [
-            n for n in range(count) if square * (n / count) ** 2 + rows * n / count + rest <= _SURE * LIMIT
-        ]
-        longest = (
-            f"at most {counted(fits[-1], 'token')}"
-            if fits and fits[-1]
-            else "fewer layers=, or be of another model"
-        )
+        shares = [(n, n / count) for n in range(count)]
+        fits = [n for n, share in shares if square * share**2 + rows * share + rest <= _SURE * LIMIT]
+        longest = f"at most {counted(max(fits, default=0), 'token')}"
         raise ValueError(
             f"{_NAME}: tokens_or_ids must have {longest} here because a page has at most 4 MB and leaves nothing out; "
             f"got {count}"
@@ -243,16 +238,9 @@ class ExplainView(AttentionView):
 
     def _rounding(self, about: dict[str, Any]) -> str:
         steps = 2 * steps_of("<i2")
-        scores = [
-            one["scores"]["scale"]
-            for layer in about["layers"]
-            for one in layer["attentions"]
-            if one["scores"]
-        ]
-        told = f", scores to {max(scores) / steps:.1g}" if scores else ""
         return (
-            f"Numbers of the recorded pass: rows are rounded to 1/{steps} of their greatest number, "
-            f"weights to {1 / (2 * steps_of('<u2')):.1g}{told}; {DIGITS} digits are shown."
+            f"Numbers of the recorded pass: weights are rounded to {1 / (2 * steps_of('<u2')):.1g}, all others to "
+            f"1/{steps} of the greatest of their row; {DIGITS} digits are shown."
         )
 
     def _key(self, about: dict[str, Any]) -> list[tuple[str, str]]:
@@ -263,7 +251,7 @@ class ExplainView(AttentionView):
         data, layer = self.about, self.about["layers"][self.layer]
         items = "".join(
             f"<li><b>{html.escape(step['title'])}</b> <code>{html.escape(step['formula'])}</code> "
-            f"{html.escape(step['shapes'])}<br>{html.escape(step['says'])}</li>"
+            f"{html.escape(step['shapes'])}: {html.escape(step['says'])}</li>"
             for step in (*data["before"], *layer["steps"], *data["after"])
         )
         told = html.escape(self._told())

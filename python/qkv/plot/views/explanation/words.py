@@ -72,8 +72,8 @@ def scores_formula(about: dict[str, Any]) -> str:
         return "s = q · W k"
     if kind == "own":
         return "s = score(q, k)"
-    scaled = {1 / math.sqrt(size): f"q · k / √{size}", 1.0: "q · k"}
-    text = scaled.get(about["scale"], f"{about['scale']:.4g} q · k")
+    text = "q · k" if about["scale"] == 1 else f"{about['scale']:.4g} q · k"
+    text = f"q · k / √{size}" if math.isclose(about["scale"], 1 / math.sqrt(size), rel_tol=1e-6) else text
     if about["softcap"]:
         text = f"{about['softcap']:g} tanh({text} / {about['softcap']:g})"
     return f"s = {text}" + (f" + {about['added']}" if about["added"] else "")
