@@ -60,6 +60,9 @@ VIEWS = {
     "neuron_view": lambda: plot.neuron_view(recording(), TOKENS),
     "image_view": lambda: plot.image_view(weights(3, 5, 5), IMAGE),
     "compare_view": lambda: plot.compare_view(weights(3, 5, 5), np.full((3, 5, 5), 0.2), TOKENS, head=0),
+    "explain": lambda: plot.explain(
+        qkv.nn.SelfAttention(4, 3), TOKENS, inputs=RNG.normal(size=(1, 5, 4)).astype("float32")
+    ),
 }
 
 
@@ -120,6 +123,9 @@ class TestEveryView:
             "token_view": lambda: plot.token_view(table, EVIL),
             "compare_view": lambda: plot.compare_view(table, table[::-1], EVIL, head=1),
             "neuron_view": lambda: plot.neuron_view(recording(L=len(EVIL)), EVIL),
+            "explain": lambda: plot.explain(
+                qkv.nn.SelfAttention(4, 3), EVIL, inputs=RNG.random((1, len(EVIL), 4))
+            ),
         }[name]()
         text = made._repr_html_()
         read = Reader(text)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...._core import Tensor
+from ...._words.errors import counted
 from ....nn import Embedding, RMSNorm
 from ...figures.drawing import numbers
 from ...figures.labels import readable
@@ -71,7 +72,8 @@ def after_steps(
     """Return the steps after the last layer, their arrays, and the candidates of each token."""
     arrays: dict[str, Any] = {}
     count = len(stack.blocks)
-    steps = [step_of("layers", "All layers and heads", "x ← layer(x), again and again", f"{count} layers")]
+    texts = ("All layers and heads", "x ← layer(x), again and again") if count > 1 else ("All heads", "")
+    steps = [step_of("layers", *texts, counted(count, "layer"))]
     if stack.norm is not None:
         table = values.rows(f"{stack.norm}.output")
         arrays["final"] = vectors(table)

@@ -40,7 +40,8 @@ function strip(parent, name, row, top) {
   element("span", line, { className: "name", textContent: name });
   const canvas = element("canvas", line, { tabIndex: 0 }), told = element("span", line, { className: "cell" });
   paint(canvas, high, wide, [...row, ...new Array(high * wide - row.length).fill(0)], top || topOf(row));
-  canvas.style.aspectRatio = `${Math.max(wide, 16)} / ${high * (wide > 40 ? 1.6 : 1)}`;
+  canvas.style.aspectRatio = `${wide} / ${high * (wide > 40 ? 1.6 : 1)}`;
+  canvas.style.maxHeight = high === 1 ? "18px" : "90px";
   canvas.setAttribute("role", "img");
   const tell = (i) => {
     at = Math.max(0, Math.min(row.length - 1, i));
@@ -166,7 +167,8 @@ const drawn = {
     const row = attended(choice, step.attention);
     const columns = [["exp(s − max)", row.powers, true], ["weight", row.weights, true]].filter(([, found]) => found);
     const both = element("div", parent, { className: "both" });
-    square(both, ofAll(step, (each) => each.weights), 1, "weights of the head");
+    const rows = ofAll(step, (each) => each.weights);
+    square(both, rows, topOf(rows.flat()), "weights of the head");
     table(both, keysOf(step.attention), columns, row.excluded);
     if (keysOf(step.attention).length !== data.tokens.length || layers[choice.layer].crosses[step.attention]) return;
     const [earlier, own, later] = directions(row.weights, choice.token);

@@ -26,32 +26,21 @@ def draw(view: Any, subplots: Callable[..., tuple[Figure, Any]], ax: Any) -> tup
     row, found = table[view.query], view.about["candidates"]
     few = max(len(queries), len(keys)) <= _LABELLED
     if found is None:
-        words, shares, title = (
-            keys,
-            np.array([layer[0][:, view.query].mean(0) for layer in view.heads]).mean(0),
-            "mean of all heads",
-        )
+        words, title = keys, "mean of all heads"
+        shares = np.mean([layer[0][:, view.query].mean(0) for layer in view.heads], axis=0)
     else:
-        place = min(view.query, len(found["labels"]) - 1)
-        words, shares, title = (
-            found["labels"][place],
-            np.array(found["probabilities"][place]),
-            "probabilities",
-        )
+        place, title = min(view.query, len(found["labels"]) - 1), "probabilities"
+        words, shares = found["labels"][place], np.array(found["probabilities"][place])
     if ax is None:
         high = max(2.4, _LINE * max(len(queries), len(keys), len(words))) if few else 3.0
-        left = [widest(names if few else []) + 0.2 for names in (queries, keys)] + [
-            widest(words[:_LABELLED]) + 0.2
-        ]
-        above = (widest(keys) if few else 0.0) + 0.55
-        wide = sum(left) + high + 1.6 + 1.6 + 0.2
-        fig, grid = subplots(1, 3, figsize=(wide, high + above + 0.35))
-        axes, at = grid[0], 0.0
-        for panel, room, width in zip(axes, left, (high, 1.6, 1.6), strict=True):
-            panel.set_position(
-                ((at + room) / wide, 0.3 / (high + above + 0.35), width / wide, high / (high + above + 0.35))
-            )
-            at += room + width
+        left = [widest(names) + 0.2 for names in (queries * few, keys * few, words[:_LABELLED])]
+        above = (widest(keys) if few else 0.0) + (0.45 if view.title else 0.15)
+        wide, tall, at = sum(left) + high + 3.4, high + above + 0.5, 0.0
+        fig, grid = subplots(1, 3, figsize=(wide, tall))
+        axes = grid[0]
+        for panel, room, width in zip(axes, left, (high, 1.5, 1.5), strict=True):
+            panel.set_position(((at + room) / wide, 0.5 / tall, width / wide, high / tall))
+            at += room + width + 0.1
         if view.title:
             fig.suptitle(view.title, fontsize="medium")
     else:

@@ -21,7 +21,8 @@ from .parts import Block
 from .recorded import Array, Values, bits, excluded, vectors
 from .words import ACTIVATIONS, SAYS, mask_says, scores_formula, step_of
 
-_DOTS = MultiHeadAttention, SelfAttention, DotProductAttention
+_MAPS = MultiHeadAttention, SelfAttention
+_DOTS = *_MAPS, DotProductAttention
 NORMS = {
     True: "n = x / √(mean(x²) + ε) · g",
     False: "n = (x - mean(x)) / √(var(x) + ε) · g + b",
@@ -51,8 +52,12 @@ class Layer:
         """Add all steps."""
         block = self.block
         if block.path is None:
-            for i, (path, part) in enumerate(block.attentions):
-                self._attention(i, path, part)
+            ((path, part),) = block.attentions
+            if isinstance(part.module, _MAPS):
+                table = self.values.rows(f"{path}.input" if path else "input")
+                rows = [("x", self.keep("x", table))]
+                self.step("vectors", "Input", "x is given", self._shape("x"), SAYS["rows"], rows)
+            self._attention(0, path, part)
             return
         self._row = self.keep("x", self._of_block("input"))
         post, parallel = block.placement == "post", block.placement == "parallel"
@@ -156,7 +161,7 @@ class Layer:
         own = "x" if self.block.placement == "post" or not self._row else "n"
         source = "m" if about["crosses"] else own
         made = f"q = W_Q {own}, k = W_K {source}, v = W_V {source}"
-        made = made if isinstance(part.module, (MultiHeadAttention, SelfAttention)) else "q, k, v are given"
+        made = made if isinstance(part.module, _MAPS) else "q, k, v are given"
         self.step("projections", f"Queries, keys, values{of}", made, shapes, attention=number)
         if about["rotary"]:
             self._rotary(number, path, part, found["queries"])

@@ -89,7 +89,7 @@ def explain(
     -------
     AttentionView
         ``save("pass.html")``, ``figure()``; unpacks to ``(fig, axes)``, axes (3,): weights of the head, those of the
-        token, the head's result.
+        token, its probabilities, or without logits the mean weights of all heads.
 
     Raises
     ------
@@ -255,7 +255,7 @@ class ExplainView(AttentionView):
             for step in (*data["before"], *layer["steps"], *data["after"])
         )
         told = html.escape(self._told())
-        return f'<div class="stage walk"><p>{told}</p><ol>{items}</ol></div>'
+        return f'<div class="stage walk"><div>{told}</div><ol>{items}</ol></div>'
 
     def _told(self) -> str:
         """Say where the chosen head and token look."""

@@ -40,7 +40,7 @@ SAYS = {
     "parallel": "What attention and the network found is added to the row together.",
     "post": "The result has a norm of its own before it is added.",
     "feed": "Each row goes alone through a small network: here tokens do not see each other.",
-    "layers": "The row goes on from layer to layer. Unfold to see all heads of all layers; choose one to walk through.",
+    "layers": "Rows go on from layer to layer. Unfold to see all heads of all layers; choose one to walk through.",
     "final": "A last norm, before the row is read.",
     "logits": "One number for each possible answer: how well the row fits it. The greatest are shown.",
     "probabilities": "A softmax makes probabilities of them.",
