@@ -17,11 +17,17 @@ function headsOf(layer) {
   return counted("", layers[layer].weights[0].heads);
 }
 
+// Draws again; what was unfolded and where the keyboard was stay.
 function choose(changes) {
   Object.assign(choice, changes);
   choice.head = Math.min(choice.head, headsOf(choice.layer).length - 1);
   for (const name in lists) lists[name].value = choice[name];
+  const parts = (names) => [...stage.querySelectorAll(names)], focusable = "button, summary, canvas[tabindex]";
+  const open = parts("details").map((part) => part.open), at = parts(focusable).indexOf(document.activeElement);
   draw();
+  const now = parts("details");
+  if (now.length === open.length) now.forEach((part, i) => { part.open = open[i]; });
+  if (at >= 0 && parts(focusable)[at]) parts(focusable)[at].focus({ preventScroll: true });
 }
 
 const shortened = (text) => (text.length > 14 ? text.slice(0, 12) + "…" : text);
@@ -211,9 +217,7 @@ const drawn = {
       });
       walk(buttons.filter((button) => button.type), heads, 1);
     };
-    more.addEventListener("toggle", () => { unfolded = more.open; fill(); });
-    more.open = unfolded;
-    fill();
+    more.addEventListener("toggle", fill);
   },
   logits(parent) {
     const found = candidatesOf(choice.token);
@@ -224,8 +228,6 @@ const drawn = {
     table(parent, found.labels, [["probability", found.probabilities, true]], [], "candidate");
   },
 };
-let unfolded = false;
-
 // Draws all steps, and marks those that show something else than before.
 function draw() {
   const steps = isStored(choice.layer) ? stepsOf(choice.layer) : [...data.before, ...leftOut(), ...data.after];
