@@ -13,6 +13,7 @@ import pytest
 from models.tiny_models import TINY
 from test_html import EVIL, Reader
 
+import qkv
 from qkv import look, models, nn, plot
 from qkv.plot.views import view as views
 
@@ -74,6 +75,7 @@ ROWS["qwen3"] = ROWS["llama"]
 def made(kind):
     """Make a small model whose parameters all differ, and what is read."""
     common, variants = TINY[kind]
+    qkv.manual_seed(0)
     model = models.from_config(
         {"model_type": kind, "architectures": [TYPES[kind]], **common, **next(iter(variants.values()))}
     ).eval()
@@ -201,11 +203,18 @@ def compare(found, expected):
     for kind, steps in wanted.items():
         assert [len(step) for step in kinds[kind]] == [len(step) for step in steps], kind
         for step, its in zip(kinds[kind], steps, strict=True):
-            for got, row in zip(step, its, strict=True):
+            for place, (got, row) in enumerate(zip(step, its, strict=True)):
                 finite = np.asarray(row, float)[np.isfinite(row)]
                 top = max(1.0, float(np.abs(finite).max(initial=0)))
+                is_product = (
+                    kind == "scores" and place == 0
+                )  # of rows that are rounded, where scores have more in them
                 np.testing.assert_allclose(
-                    np.array(got, float), row, rtol=1e-4, atol=1e-4 * top, err_msg=kind
+                    np.array(got, float),
+                    row,
+                    rtol=1e-4,
+                    atol=(1e-3 if is_product else 1e-4) * top,
+                    err_msg=kind,
                 )
 
 
@@ -353,7 +362,7 @@ def test_readers_without_scripts_get_the_steps_in_words():
 def test_keywords_of_the_call_are_passed_on():
     attention = nn.MultiHeadAttention(12, 3)
     view = plot.explain(attention, X, is_causal=True)
-    assert "never what comes after" in view.about["layers"][0]["steps"][2]["says"]
-    assert "15 of 25 pairs" in view.about["layers"][0]["steps"][2]["shapes"]
+    assert "never what comes after" in view.about["layers"][0]["steps"][3]["says"]
+    assert "15 of 25 pairs" in view.about["layers"][0]["steps"][3]["shapes"]
     both = plot.explain(attention, X)
-    assert "looks in both directions" in both.about["layers"][0]["steps"][2]["says"]
+    assert "looks in both directions" in both.about["layers"][0]["steps"][3]["says"]

@@ -7,7 +7,7 @@ import pytest
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
-from qkv import plot
+from qkv import nn, plot
 from qkv.reproduce import Check, panels
 from qkv.training import History
 
@@ -145,6 +145,12 @@ def test_pages(capsys):
     sliders = plot.AttentionSliders(scores, WORDS)
     assert problem(sliders, panels.weights_page(scores, heads[0], WORDS)) is None
     assert "what is drawn as rect differs" in problem(sliders, panels.weights_page(scores, heads[0].T, WORDS))
+    layer, rows = nn.SelfAttention(3, 2), np.array([[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]], "float32")
+    view, weights = plot.explain(layer, WORDS, inputs=rows), layer(rows, return_weights=True)[1].numpy()
+    keys = layer.k_proj(rows).numpy()
+    assert problem(view, panels.pass_page(WORDS, weights, keys=keys)) is None
+    assert "layers.0.weights.0 differ" in problem(view, panels.pass_page(WORDS, weights[::-1], keys=keys))
+    assert "layers.0.arrays.keys0 differ" in problem(view, panels.pass_page(WORDS, weights, keys=keys[::-1]))
     x, y, at = np.array([0.0, 1.0]), np.array([1.0, 3.0]), np.linspace(0, 1, 3)
     slider = plot.BandwidthSlider(x, y, at, bandwidth=0.5)
     estimate, weights = slider.estimate(0.5)

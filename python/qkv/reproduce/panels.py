@@ -186,6 +186,16 @@ def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None 
     }
 
 
+def pass_page(tokens: Sequence[str], weights: Any, **rows: Any) -> Panel:
+    """Return what a page of one pass of an attention with one head must hold: weights (L, L), and rows by name."""
+    held = {f"layers.0.arrays.{name}0": np.asarray(table)[None] for name, table in rows.items()}
+    return {
+        "data": {"tokens": list(tokens)},
+        "packed": {"layers.0.weights.0": np.asarray(weights)[None, None], **held},
+        "drawn": {},
+    }
+
+
 def weights_page(scores: Any, weights: Any, queries: Sequence[str]) -> Panel:
     """Return what sliders over scores (L, L) of a sentence must hold where they start."""
     return {

@@ -26,6 +26,7 @@ function arrayOf(layer, key) {
 }
 const isStored = (layer) => layers[layer].steps.length > 0;
 const keysOf = (number) => data.keys[number];
+const isPlain = (about) => about.kind === "dot" && !about.added && !about.softcap;  // a score is q · k times a number
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
 function rowOf(table, head, token, Lk) {
@@ -53,7 +54,9 @@ function attended(choice, number) {
   const query = arrayOf(layer, `queries${number}`).at(token, head, about.heads);
   const keys = keysOf(number).map((_, k) => arrayOf(layer, `keys${number}`).at(k, head, about.heads));
   const values = keysOf(number).map((_, k) => arrayOf(layer, `values${number}`).at(k, head, about.heads));
-  const dots = about.kind === "dot" ? keys.map((key) => dot(query, key)) : null;
+  // Products of rounded numbers are less exact than what the scores say of them.
+  const dots = about.kind !== "dot" ? null : isPlain(about) && row.scores
+    ? row.scores.map((score) => score / about.scale) : keys.map((key) => dot(query, key));
   const most = Math.max(...weights);  // whose power is 1; powers of rounded scores would be less exact
   const powers = row.masked && about.normalizer === "softmax" ? weights.map((weight) => weight / most) : null;
   const result = arrayOf(layer, `heads${number}`).at(token, head, about.heads);

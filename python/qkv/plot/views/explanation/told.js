@@ -41,7 +41,7 @@ function toldOf(step, choice) {
   if (step.kind === "scores") {
     if (!row.scores) return "This attention keeps no scores.";
     const most = best(row.scores);
-    const made = row.dots && about.kind === "dot" && !about.added && !about.softcap
+    const made = row.dots && isPlain(about)
       ? `: ${digits(row.dots[most])} · ${digits(about.scale)} = ${digits(row.scores[most])}` : `: ${digits(row.scores[most])}`;
     return `${me} fits ${quoted(keys[most])} best${made}${row.excluded[most] ? ", but the mask leaves that out" : ""}.`;
   }
@@ -79,7 +79,7 @@ function questionsOf(choice) {
     `${needed} of ${keys.length - out} that may be seen: ${listed(order.slice(0, Math.min(needed, 4)).map((k) => quoted(keys[k])))}${needed > 4 ? " first" : ""}.`]);
   asked.push(["Which tokens must it not see?", out === 0 ? "None: it looks in both directions."
     : `${listed(keys.map(quoted).filter((_, k) => row.excluded[k]).slice(0, 4))}${out > 4 ? `, ${out} in all` : ""}: their weight is 0.`]);
-  const plain = row.dots && about.normalizer === "softmax" && !about.added && !about.softcap && about.scale !== 1;
+  const plain = row.dots && about.normalizer === "softmax" && isPlain(about) && about.scale !== 1;
   if (plain) {
     const kept = row.dots.map((x, k) => (row.excluded[k] ? -Infinity : x)), most = Math.max(...kept);
     const powers = kept.map((x) => Math.exp(x - most)), total = powers.reduce((sum, x) => sum + x, 0);

@@ -59,7 +59,8 @@ def explain(
     A notebook shows a page to scroll and to click through: tokens, embedding and positions, norm, queries, keys and
     values of a head, scores of the chosen token, mask, softmax, sum of values, output projection, residual,
     feed-forward network, all other layers, logits and probabilities, and six questions. All layers' weights are on it,
-    and the other numbers of the layers that are stored. The numbers are those of a recording of ``model``.
+    and the other numbers of the layers that are stored. The model is called once; the numbers are those of this
+    call's recording.
 
     Parameters
     ----------
