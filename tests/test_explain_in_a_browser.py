@@ -11,8 +11,8 @@ from test_view_pages import choose, html, language_model, note, opened, press
 from qkv import look, plot
 
 __all__ = ["opened"]  # the fixture
-STEP = "[...document.querySelectorAll('.step')].find(s => s.textContent.includes('{}'))"
-CHANGED = "[...document.querySelectorAll('.step.changed h4')].map(h => h.textContent.replace(/^\\d+ +/, ''))"
+STEP = "[...document.querySelectorAll('.explained')].find(s => s.textContent.includes('{}'))"
+CHANGED = "[...document.querySelectorAll('.explained.changed h4')].map(h => h.textContent.replace(/^\\d+ +/, ''))"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_tables_show_what_is_chosen(page):
     assert (
         tab.run("[...document.querySelectorAll('tr.out th')].map(cell => cell.textContent)").count("33") == 2
     )
-    assert tab.run("document.querySelectorAll('.step:last-child details').length") == 6
+    assert tab.run("document.querySelectorAll('.explained:last-child details').length") == 6
     assert tab.complaints == []
 
 
@@ -62,7 +62,7 @@ def test_what_changes_is_marked(page):
 def test_a_layer_of_which_the_page_keeps_the_weights_alone(page):
     tab, _ = page
     choose(tab, "layer", "0")
-    assert "layers=[1, 0]" in tab.run("document.querySelector('.sections').textContent")
+    assert "layers=[1, 0]" in tab.run("document.querySelector('.walked').textContent")
     tab.run("[...document.querySelectorAll('summary')].find(s => s.textContent.includes('2 layers')).click()")
     tab.wait(lambda: tab.run("document.querySelectorAll('.grid button').length") == 6)
     tab.run("document.querySelectorAll('.grid button')[4].click()")
@@ -77,7 +77,7 @@ def test_the_keyboard_reaches_tokens_and_numbers(page):
     assert tab.run("document.activeElement.textContent") == "17"
     tab.run("document.querySelector('.strip canvas').focus()")
     press(tab, "ArrowRight", 3)
-    assert tab.run("document.querySelector('.strip .cell').textContent").startswith("number 3: ")
+    assert tab.run("document.querySelector('.strip .reading').textContent").startswith("number 3: ")
     tab.run("document.querySelectorAll('nav button')[4].click()")
     assert tab.run("document.activeElement.textContent").startswith("5 ")
 

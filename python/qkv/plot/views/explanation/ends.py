@@ -26,8 +26,8 @@ def before_steps(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the steps from the tokens to the rows of the first layer, and their arrays."""
     arrays: dict[str, Any] = {}
-    given = "rows" if ids is None else "tokens"
-    tokens = "x is given" if ids is None else "text → ids"
+    given = "named" if ids is None else "tokens"
+    tokens = "" if ids is None else "text → ids"
     steps = [step_of("tokens", "Tokens", tokens, f"({length},)", SAYS[given])]
     rows, parts, others = [], [], []
     for number, path in enumerate(stack.before):

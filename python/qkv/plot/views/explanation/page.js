@@ -10,7 +10,7 @@ const lists = {
 };
 controls.appendChild(note);
 const links = element("nav", controls, { ariaLabel: "steps" });
-const sections = element("div", stage, { className: "sections" }), asking = element("section", stage, { className: "step" });
+const sections = element("div", stage, { className: "walked" }), asking = element("section", stage, { className: "explained" });
 let before = new Map();  // what each section showed
 
 function headsOf(layer) {
@@ -44,7 +44,7 @@ function strip(parent, name, row, top) {
   const wide = Math.min(row.length, Math.ceil(row.length / Math.ceil(row.length / COLUMNS))), high = Math.ceil(row.length / wide);
   const line = element("div", parent, { className: "strip" });
   element("span", line, { className: "name", textContent: name });
-  const canvas = element("canvas", line, { tabIndex: 0 }), told = element("span", line, { className: "cell" });
+  const canvas = element("canvas", line, { tabIndex: 0 }), told = element("span", line, { className: "reading" });
   paint(canvas, high, wide, [...row, ...new Array(high * wide - row.length).fill(0)], top || topOf(row));
   canvas.style.aspectRatio = `${wide} / ${high * (wide > 40 ? 1.6 : 1)}`;
   canvas.style.maxHeight = high === 1 ? "18px" : "90px";
@@ -82,7 +82,7 @@ function table(parent, names, columns, excluded = [], first = "key") {
     columns.forEach(([, row, isBar], i) => {
       const cell = element("td", line, { className: "number", textContent: digits(row[k]) });
       if (!isBar || !Number.isFinite(row[k])) return;
-      const bar = element("i", cell, { className: row[k] < 0 ? "bar less" : "bar" });
+      const bar = element("i", cell, { className: row[k] < 0 ? "amount less" : "amount" });
       bar.style.width = `${100 * Math.abs(row[k]) / tops[i]}%`;
     });
   });
@@ -90,7 +90,7 @@ function table(parent, names, columns, excluded = [], first = "key") {
 
 // What all tokens give all keys in this head, the chosen token's row marked; a click chooses a token.
 function square(parent, rows, top, label) {
-  const frame = element("div", parent, { className: "square" }), canvas = element("canvas", frame), mark = element("i", frame);
+  const frame = element("div", parent, { className: "pairs" }), canvas = element("canvas", frame), mark = element("i", frame);
   paint(canvas, rows.length, rows[0].length, rows.flat(), top);
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", label);
@@ -106,7 +106,7 @@ const ofAll = (step, read) => data.tokens.map((_, token) => read(weighed({ ...ch
 
 // Words in which _ and ^ lower and raise what follows.
 function formula(parent, text) {
-  const line = element("p", parent, { className: "formula" });
+  const line = element("p", parent, { className: "written" });
   text.split(/([_^](?:\([^)]*\)|[\w]))/).forEach((part, i) => {
     if (i % 2) element(part[0] === "_" ? "sub" : "sup", line, { textContent: part.slice(1).replace(/^\((.*)\)$/, "$1") });
     else line.append(part);
@@ -118,7 +118,7 @@ function allNumbers(parent, rows) {
   element("summary", more, { textContent: `all ${count} numbers` });
   more.addEventListener("toggle", () => {
     if (!more.open || more.children.length > 1) return;
-    rows.forEach(([name, row]) => element("p", more, { className: "all", textContent: `${name}: ${row.map(digits).join("  ")}` }));
+    rows.forEach(([name, row]) => element("p", more, { className: "every", textContent: `${name}: ${row.map(digits).join("  ")}` }));
   });
 }
 
@@ -127,7 +127,7 @@ const drawn = {
     const line = element("div", parent);
     walk(data.tokens.map((token, i) => pressed(line, token, i === choice.token,
       `token ${i}: ${token}${data.ids ? `, id ${data.ids[i]}` : ""}`, () => choose({ token: i }))), 0, 1);
-    if (data.ids) element("p", parent, { className: "all", textContent: `ids: ${data.ids.join("  ")}` });
+    if (data.ids) element("p", parent, { className: "every", textContent: `ids: ${data.ids.join("  ")}` });
   },
   vectors(parent, step) {
     const rows = numbersOf(step, choice);
@@ -165,14 +165,14 @@ const drawn = {
   mask(parent, step) {
     const { excluded } = weighed(choice, step.attention), row = numbersOf(step, choice)[0][1];
     const rows = ofAll(step, (each) => each.masked || each.excluded.map((out) => (out ? -Infinity : 0)));
-    const both = element("div", parent, { className: "both" });
+    const both = element("div", parent, { className: "beside" });
     square(both, rows, topOf(rows.flat()), "scores of the head, grey where a key is left out");
     table(both, keysOf(step.attention), [["score", row, true]], excluded);
   },
   softmax(parent, step) {
     const row = attended(choice, step.attention);
     const columns = [["exp(s − max)", row.powers, true], ["weight", row.weights, true]].filter(([, found]) => found);
-    const both = element("div", parent, { className: "both" });
+    const both = element("div", parent, { className: "beside" });
     const rows = ofAll(step, (each) => each.weights);
     square(both, rows, topOf(rows.flat()), "weights of the head");
     table(both, keysOf(step.attention), columns, row.excluded);
@@ -237,13 +237,13 @@ function draw() {
   const inside = isStored(choice.layer) ? layers[choice.layer].steps : [];
   steps.forEach((step, i) => {
     if (step === inside[0]) begin(steps.length > inside.length + 1);
-    const section = element("section", sections, { className: "step" });
+    const section = element("section", sections, { className: "explained" });
     element("h4", section, { textContent: `${i + 1}  ${step.title}`, tabIndex: -1 });
-    formula(section, step.formula);
+    if (step.formula) formula(section, step.formula);
     element("p", section, { className: "shapes", textContent: step.shapes });
     element("p", section, { textContent: step.says });
     const told = isStored(choice.layer) || step.kind !== "weights" ? toldOf(step, choice) : "";
-    element("p", section, { className: "told", textContent: told });
+    element("p", section, { className: "here", textContent: told });
     drawn[step.kind](section, step);
     const key = step.kind + i, numbers = step.kind === "weights" ? "" : JSON.stringify(numbersOf(step, choice)) + told;
     shown.set(key, numbers);
@@ -267,7 +267,7 @@ function draw() {
 // Says where the steps of the layer begin.
 function begin(isPart) {
   const { layer, head } = choice, earlier = layer === 1 ? "layer 0" : `layers 0 to ${layer - 1}`;
-  const part = element("div", sections, { className: "part" });
+  const part = element("div", sections, { className: "begins" });
   element("h3", part, { textContent: `Layer ${layer}, head ${head}` });
   element("p", part, { textContent: `${layer && isPart ? `The rows have come through ${earlier}. ` : ""}This head ${data.says[0][layer][head]}.` });
 }

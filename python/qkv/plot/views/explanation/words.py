@@ -24,6 +24,7 @@ _EVEN = 0.9  # of the entropy of even weights
 
 SAYS = {
     "tokens": "The text is cut into tokens, and each token has a number: all that the model reads.",
+    "named": "A name for each row of numbers.",
     "rows": "The rows of numbers that the module was given, one for each token.",
     "embedding": "The number picks a row of a table. It says what the token means, and nothing yet of the others.",
     "norm": "Every row is brought to one size, so that no token counts more because its numbers are larger.",
