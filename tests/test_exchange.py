@@ -77,6 +77,11 @@ def test_a_tensor_that_requires_a_gradient_gives_its_memory():
         (np.ones(2, "float16"), "ndarray of float16"),
         (np.ones(2, ">f4"), "ndarray of >f4"),
         (3, "int, which has no __dlpack__"),
+        (np.frombuffer(bytes(9), "float32", 2, 1), "ndarray of float32, whose memory is not aligned"),
+        (
+            torch.frombuffer(bytearray(9), dtype=torch.float32, count=2, offset=1),
+            "Tensor of float32, whose memory is",
+        ),
     ],
 )
 def test_other_dtypes_and_places_are_refused(x, found):

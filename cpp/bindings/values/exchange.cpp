@@ -49,6 +49,7 @@ struct DlTable : DlHeader {
   int (*look_at)(void* object, DlTensor* out);  // may be null
   int (*stream)(std::int32_t, std::int32_t, void**);
 };
+constexpr const char* kNotAligned = ", whose memory is not aligned";
 constexpr std::uint32_t kMajor = 1;
 constexpr std::int32_t kCpu = 1;
 enum Code : std::uint8_t { kInteger = 0, kUnsigned = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBoolean = 6 };
@@ -97,12 +98,10 @@ std::string described(const DlTensor& t) {
   return text(dtype, " on device ", device == kDevices.end() ? text("type ", t.device.type) : device->second);
 }
 
-bool fits(const DlTensor& t) {
-  const auto dtype = own_dtype(t);
-  if (!dtype || t.device.type != kCpu) return false;
-  const auto address = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-  return address % static_cast<std::uintptr_t>(item_size(*dtype)) == 0;
+bool is_aligned(const DlTensor& t) {
+  return (reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset) % (t.dtype.bits / 8) == 0;
 }
+bool fits(const DlTensor& t) { return own_dtype(t) && t.device.type == kCpu && is_aligned(t); }
 
 Array array_of(const DlTensor& t, BufferOf* buffer, std::shared_ptr<void> owner) {
   Region region{Shape(t.shape, t.shape + t.ndim), {}};
@@ -173,7 +172,7 @@ Array memory_of(const char* operation, const char* name, py::handle value, Buffe
     if (LookAt* look_at = look_at_of(value)) {
       DlTensor seen;
       if (look_at(value.ptr(), &seen) != 0) throw py::error_already_set();
-      if (!fits(seen)) refuse(" of " + described(seen));
+      if (!fits(seen)) refuse(" of " + described(seen) + (own_dtype(seen) && !is_aligned(seen) ? kNotAligned : ""));
       return array_of(seen, buffer, keep_alive(value));
     }
     const bool is_array = py::isinstance<py::array>(value);
@@ -182,7 +181,8 @@ Array memory_of(const char* operation, const char* name, py::handle value, Buffe
     const py::object source = records ? py::object(value.attr("detach")()) : py::reinterpret_borrow<py::object>(value);
     const auto array = is_array ? source.cast<py::array>() : numpy().attr("from_dlpack")(source).cast<py::array>();
     if (auto numbers = shared_with(array, buffer)) return *std::move(numbers);
-    refuse(" of " + std::string(py::str(array.dtype())));
+    const bool is_aligned = array.attr("flags").attr("aligned").cast<bool>();
+    refuse(" of " + std::string(py::str(array.dtype())) + (is_aligned ? "" : kNotAligned));
   } catch (py::error_already_set& error) {
     const std::string reason = py::str(error.value());  // of C++'s errors with all that called it
     refuse(" (" + reason.substr(0, reason.find('\n')) + ")");
@@ -193,12 +193,8 @@ Array memory_of(const char* operation, const char* name, py::handle value, Buffe
 py::object as_foreign(const Array& numbers, py::handle like) {
   PyTypeObject* type = Py_TYPE(like.ptr());
   if (const DlTable* table = table_of(type)) {
-    DlManaged* managed = handed_over(numbers);
-    void* made = nullptr;
-    if (table->from_managed(managed, &made) != 0) {
-      managed->deleter(managed);
-      throw py::error_already_set();
-    }
+    void* made = nullptr;  // what is handed over is the library's even where it fails
+    if (table->from_managed(handed_over(numbers), &made) != 0) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(static_cast<PyObject*>(made));
   }
   py::object array = to_numpy(numbers, true, false);
