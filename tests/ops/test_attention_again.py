@@ -52,6 +52,19 @@ def test_a_key_repeats_the_draw_of_both_passes():
     np.testing.assert_array_equal(by_stream, ys[0].numpy())
 
 
+def test_a_key_repeats_the_draw_of_additive_attention():
+    q, k, v = (qkv.tensor(x[:, 0, :, :5], requires_grad=True) for x in ARRAYS)
+    rest = SLOPE[[0, 1, 2, 0, 1]], None, None, 0.5, None, None, True
+
+    def both(key):
+        y = _core.additive_attention(q, k, v, *rest, dropout_key=key)[0]
+        return [y.numpy(), *(g.numpy() for g in qkv.grad(total([y]), [q, k, v]))]
+
+    for a, b in zip(both(7), both(7), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.any(both(7)[0] != both(8)[0])
+
+
 def test_a_key_leaves_the_generator_where_it_is():
     qkv.manual_seed(3)
     before = qkv.rand(5)

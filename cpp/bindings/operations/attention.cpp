@@ -96,15 +96,17 @@ void bind_attention(Functions& m) {
      });
   op(m,
      "additive_attention(queries, keys, values, score_weight, valid_lens, attn_mask, dropout_p, dropout_keep, "
-     "masked_value, return_weights)",
+     "masked_value, return_weights, dropout_key=None)",
      [](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w, IntegersOrNone valid_lens, Mask attn_mask,
-        double dropout, BooleansOrNone keep, std::optional<double> masked_value, bool return_weights, Call& call) {
+        double dropout, BooleansOrNone keep, std::optional<double> masked_value, bool return_weights,
+        As<dropout_key_from> dropout_key, Call& call) {
        ops::AttentionOptions o;
        o.operation = call.operation();
        o.valid_lens = valid_lens;
        o.attn_mask = attn_mask;
        o.dropout = dropout;
        o.dropout_keep = keep;
+       o.dropout_key = dropout_key;
        o.masked_value = masked_value;
        warn_of_swapped(o.operation, o, count_of(k));
        ops::AttentionOutputs y = without_gil([&] { return ops::additive_attention(q, k, w, v, o); });

@@ -41,7 +41,10 @@ template <auto member, auto convert> constexpr AttentionOption hidden(const char
   return {name, Argument<Floating>::kind, Standard::left_out, option<member, convert>(name).set, nullptr};
 }
 
-std::uint64_t dropout_key_from(py::handle value, const char* operation, const char* name) {
+}  // namespace
+
+std::optional<std::uint64_t> dropout_key_from(py::handle value, const char* operation, const char* name) {
+  if (value.is_none()) return {};
   const auto key = PyLong_Check(value.ptr()) != 0 ? PyLong_AsUnsignedLongLong(value.ptr()) : std::uint64_t{0};
   if (PyLong_Check(value.ptr()) == 0 || PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -49,6 +52,8 @@ std::uint64_t dropout_key_from(py::handle value, const char* operation, const ch
   }
   return key;
 }
+
+namespace {
 
 // Two functions of pairs make one formula.
 void set_formula(Options& o, Call& call, PyObject* score_mod, PyObject* mask_mod) {

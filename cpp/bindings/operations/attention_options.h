@@ -17,6 +17,8 @@ struct AttentionOption {
   py::object (*pass_on)(ops::AttentionOptions& o, const ops::AttentionOptions& others);
 };
 std::span<const AttentionOption> attention_options();
+// None, or the key of the stream that a dropout draws from.
+std::optional<std::uint64_t> dropout_key_from(py::handle value, const char* operation, const char* name);
 // From values in the table's order, null where one is not given.
 void set_attention_options(ops::AttentionOptions& o, Call& call, PyObject* const* values);
 
