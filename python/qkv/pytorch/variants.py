@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from .. import _core
 from ..functions import additive, image, linear, normalizers
 from ..functions import attention as core
 from ..kernel_pooling import functions as pooling
-from ..random import get_rng_state, manual_seed, set_rng_state
 from . import kernels
 from .autograd import apply, function, not_compiled
 from .memory import HALF
@@ -26,24 +25,6 @@ def key_of_dropout() -> int:
     return int(torch.randint(2**62, ()))
 
 
-def _drawn_by_torch(f: Callable[..., Any], dropout: float) -> Callable[..., Any]:
-    """Return f with its dropout drawn by torch's generator, whose seeds and checkpoints then hold, in every pass."""
-    if not dropout > 0:
-        return f
-    seed = key_of_dropout()
-
-    @functools.wraps(f)
-    def drawn(*args: Any, **options: Any) -> Any:
-        before = get_rng_state()
-        manual_seed(seed)
-        try:
-            return f(*args, **options)
-        finally:
-            set_rng_state(before)
-
-    return drawn
-
-
 kernel_attention = function(pooling.kernel_attention)
 linear_attention = function(linear.linear_attention)
 softmax = function(normalizers.softmax)
@@ -53,11 +34,18 @@ entmax = function(normalizers.entmax)
 attention_image = function(image.attention_image)
 
 
+_additive = function(additive.additive_attention)
+_dropped_additive = function(_core.additive_attention)  # with an option that is not public
+
+
 @not_compiled
 @functools.wraps(additive.additive_attention)
 def additive_attention(*args: Any, dropout_p: float = 0.0, **options: Any) -> Any:
-    f = function(_drawn_by_torch(additive.additive_attention, dropout_p))
-    return f(*args, dropout_p=dropout_p, **options)
+    if not dropout_p:
+        return _additive(*args, **options)
+    defaults = inspect.unwrap(additive.additive_attention).__kwdefaults__
+    options = {**defaults, **options, "dropout_p": dropout_p, "dropout_key": key_of_dropout()}
+    return _dropped_additive(*args, **options)
 
 
 def unexpanded(mask: torch.Tensor) -> torch.Tensor:

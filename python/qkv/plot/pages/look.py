@@ -65,7 +65,7 @@ def look_at_writing(folder: str, prompt: str, count: int, output: str | None = N
     if count < 1:
         raise ValueError(f"look: write must be at least 1 because so many tokens are written; got {count}")
     name = Path(folder).resolve().stem if Path(folder).is_file() else Path(folder).resolve().name
-    path = _target(output, name)
+    path = page_file("look", output, name)
     model = models.from_pretrained(folder)
     if not getattr(model, "writes", False):
         raise ValueError(
