@@ -71,6 +71,36 @@ _LATENT = {
     "first_k_dense_replace": 2,
     "num_key_value_heads": 4,
 }
+_INDEXED = {"index_n_heads": 2, "index_head_dim": 8}
+_BLOCKS = {
+    **_INDEXED,
+    "index_block_size": 2,
+    "index_topk_blocks": 2,
+    "layer_types": ["minimax_m3_sparse", "full_attention"],
+    "mlp_layer_types": ["dense", "dense"],
+    "dense_intermediate_size": 40,
+    "shared_intermediate_size": 40,
+    "rotary_dim": 4,
+}
+_V4 = {
+    **_INDEXED,
+    "moe_intermediate_size": 40,
+    "n_routed_experts": 2,
+    "num_experts_per_tok": 1,
+    "q_lora_rank": 16,
+    "o_lora_rank": 16,
+    "o_groups": 2,
+    "qk_rope_head_dim": 4,
+    "sliding_window": 5,
+    "hc_mult": 2,
+}
+_CONVOLUTIONS = {
+    "conv_dim": [8, 8],
+    "conv_kernel": [4, 4],
+    "conv_stride": [2, 2],
+    "num_conv_pos_embeddings": 8,
+    "num_conv_pos_embedding_groups": 2,
+}
 _SWIN = {
     "image_size": 16,
     "patch_size": 2,
@@ -79,6 +109,7 @@ _SWIN = {
     "num_heads": [4],
     "window_size": 4,
 }
+_LAYOUT = {"visual_embed": False, "coordinate_size": 4, "shape_size": 8, "has_spatial_attention_bias": True}
 _LOCAL = {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 5}
 
 
@@ -86,7 +117,7 @@ class Case(NamedTuple):
     """A class, its kind of inputs, its configuration, and what its attention has."""
 
     name: str
-    kind: str  # decoder, encoder, both, images
+    kind: str  # decoder, encoder, both, images, sound
     config: dict[str, Any]
     options: str = ""
     eager: bool = False  # an attention of its own
@@ -124,6 +155,21 @@ CASES = [
     Case("GraniteForCausalLM", "decoder", {**_GROUPED, "attention_multiplier": 0.3}, "scale"),
     Case("GptOssForCausalLM", "decoder", {**_WINDOWS, **_EXPERTS}, "sinks, window"),
     Case("DeepseekV3ForCausalLM", "decoder", {**_TEXT, **_LATENT}, "values of another width"),
+    Case(
+        "DeepseekV32ForCausalLM",
+        "decoder",
+        {**_TEXT, **_LATENT, **_INDEXED, "index_topk": 4},
+        "keys chosen by an indexer",
+    ),
+    Case(
+        "MiniMaxM3VLForCausalLM",
+        "decoder",
+        {**_GROUPED, **_EXPERTS, **_BLOCKS},
+        "blocks chosen by an indexer",
+    ),
+    Case(
+        "DeepseekV4ForCausalLM", "decoder", {**_TEXT, **_V4, "head_dim": 8, "intermediate_size": 40}, "sinks"
+    ),
     Case(
         "Llama4ForCausalLM",
         "decoder",
@@ -166,6 +212,7 @@ CASES = [
         {**_TEXT, "local_attention": 6, "global_attn_every_n_layers": 2},
         "window on both sides",
     ),
+    Case("LayoutLMv3Model", "encoder", {**_TEXT, **_LAYOUT}, "position biases"),
     Case("MPNetModel", "encoder", _TEXT, eager=True),
     Case("RemBertModel", "encoder", {**_TEXT, "input_embedding_size": 16}, eager=True),
     Case("RoFormerModel", "encoder", _TEXT, eager=True),
@@ -186,6 +233,12 @@ CASES = [
     Case("SiglipVisionModel", "images", _IMAGES),
     Case("CLIPVisionModel", "images", _IMAGES),
     Case("SwinModel", "images", _SWIN, "windows of an image"),
+    Case(
+        "WhisperForConditionalGeneration",
+        "sound",
+        {**_SEVERAL, "num_mel_bins": 8, "max_source_positions": 20, "max_target_positions": 30},
+    ),
+    Case("Wav2Vec2Model", "sound", {**_TEXT, **_CONVOLUTIONS}),
 ]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from .autograd import not_compiled
 from .position_masks import PositionMask, of_functions, of_keys
 from .recording import recorders
 from .variants import scaled_dot_product_attention
@@ -26,7 +25,7 @@ def _warn(what: str, why: str) -> None:
         warnings.warn(f"qkv.pytorch: {what} {why}; eager attention computes it", stacklevel=3)
 
 
-@not_compiled
+@torch.compiler.disable  # a break in its graph
 def attention_forward(
     module: torch.nn.Module,
     query: torch.Tensor,
