@@ -6,15 +6,22 @@ import re
 
 import numpy as np
 import pytest
-from test_view_pages import choose, html, language_model, note, opened, press
+from test_view_pages import CONTRAST, choose, html, note, opened, press
 
-from qkv import look, plot
+import qkv
+from qkv import look, models, plot
 
 __all__ = ["opened"]  # the fixture
 STEP = "[...document.querySelectorAll('.explained')].find(s => s.textContent.includes('{}'))"
 CHANGED = (
     "[...document.querySelectorAll('.explained.changed h4')].map(h => h.textContent.replace(/^\\d+ +/, ''))"
 )
+
+
+def language_model():
+    qkv.manual_seed(0)
+    model = models.CausalLM(vocab_size=61, d_model=12, nhead=3, num_layers=2)
+    return model, [5, 9, 17, 9, 33]
 
 
 @pytest.fixture
@@ -93,3 +100,12 @@ def test_what_is_unfolded_and_focused_stays(page):
     assert tab.run("document.activeElement.textContent") == "17"
     assert tab.run("document.querySelector('details').open")
     assert abs(tab.run("scrollY") - 600) < 150  # where more is shown above, the browser follows
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_page_on_every_ground(opened, theme, width):
+    tab = opened(html(plot.explain(*language_model())), width=width, theme=theme)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.run("document.querySelector('.qkv-view').classList.contains('dark')") == (theme == "dark")
+    assert tab.run(CONTRAST) > 7

@@ -366,3 +366,24 @@ def test_keywords_of_the_call_are_passed_on():
     assert "15 of 25 pairs" in view.about["layers"][0]["steps"][3]["shapes"]
     both = plot.explain(attention, X)
     assert "looks in both directions" in both.about["layers"][0]["steps"][3]["says"]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("options", "keywords", "pairs"),
+    [
+        ({"normalizer": "sparsemax"}, {}, 25),  # whose zeros are no mask
+        ({"normalizer": "entmax15", "is_causal": True, "window": (1, 0)}, {}, 9),
+        ({"sinks": True}, {}, 25),
+        ({"scale": 90.0}, {}, 25),  # weights become 0 by their scores
+        ({}, {"attn_mask": np.eye(5, dtype=bool)}, 5),
+        ({}, {"attn_mask": np.zeros((5, 5), bool)}, 0),
+    ],
+)
+def test_what_a_mask_leaves_out_and_what_a_score_does(options, keywords, pairs):
+    view = plot.explain(nn.MultiHeadAttention(12, 3, **options), 3 * X, **keywords)
+    steps = {step["kind"]: step for step in view.about["layers"][0]["steps"]}
+    assert steps["mask"]["shapes"] == f"{pairs} of 25 pairs count"
+    (found,) = shown(view, (0, 1, 2))
+    assert len(found["questions"]) == 6
+    view.figure().draw_without_rendering()

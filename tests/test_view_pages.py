@@ -72,12 +72,6 @@ def told(text):
     return {token: float(number) for token, number in re.findall(rf"(\S+) {NUMBER}", text)}
 
 
-def language_model():
-    qkv.manual_seed(0)
-    model = qkv.models.CausalLM(vocab_size=61, d_model=12, nhead=3, num_layers=2)
-    return model, [5, 9, 17, 9, 33]
-
-
 EVERY = {
     "head_view": lambda: plot.head_view(list(HEADS), TOKENS, second=2, title="heads"),
     "layer_view": lambda: plot.layer_view(HEADS, TOKENS),
@@ -85,7 +79,6 @@ EVERY = {
     "neuron_view": lambda: plot.neuron_view(recording(), TOKENS),
     "image_view": lambda: plot.image_view(HEADS[0], IMAGE),
     "compare_view": lambda: plot.compare_view(HEADS[0], HEADS[1], TOKENS),
-    "explain": lambda: plot.explain(*language_model()),
 }
 # The contrast of text and ground by WCAG's formula.
 CONTRAST = """(() => {

@@ -57,7 +57,7 @@ function attended(choice, number) {
   // Products of rounded numbers are less exact than what the scores say of them.
   const dots = about.kind !== "dot" ? null : isPlain(about) && row.scores
     ? row.scores.map((score) => score / about.scale) : keys.map((key) => dot(query, key));
-  const most = Math.max(...weights);  // whose power is 1; powers of rounded scores would be less exact
+  const most = Math.max(...weights) || 1;  // whose power is 1; powers of rounded scores would be less exact
   const powers = row.masked && about.normalizer === "softmax" ? weights.map((weight) => weight / most) : null;
   const result = arrayOf(layer, `heads${number}`).at(token, head, about.heads);
   return { ...row, query, keys, values, dots, powers, result };

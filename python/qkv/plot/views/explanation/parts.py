@@ -39,8 +39,9 @@ class Block:
     @property
     def placement(self) -> str:
         """Where norms are: "pre", "post", "sandwich" or "parallel"."""
-        if "norm_first" in self.config:
-            return "pre" if self.config["norm_first"] else "post"
+        first = self.config.get("norm_first", getattr(self.modules[self.path or ""], "norm_first", None))
+        if first is not None:
+            return "pre" if first else "post"
         return str(self.config.get("placement", "pre"))
 
     def needed(self) -> list[str]:
@@ -108,7 +109,10 @@ def _owner(path: str, modules: dict[str, Any]) -> tuple[str | None, dict[str, An
     while path:
         path = path.rpartition(".")[0]
         config = modules[path]._config()
-        if _joined(path, (config.get("names") or {}).get("linear1", "linear1")) in modules:
+        if (
+            type(modules[path]).__module__.startswith("qkv")
+            and _joined(path, (config.get("names") or {}).get("linear1", "linear1")) in modules
+        ):
             return path, config
     return None, {}
 

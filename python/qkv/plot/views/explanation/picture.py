@@ -9,7 +9,7 @@ import numpy as np
 
 from ...figures.drawing import draw_matrix, given_axes
 from ...figures.labels import add_label, label_matrix, widest
-from ..packing import shrunk
+from ..packing import ends_of, shrunk
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +45,7 @@ def draw(view: Any, subplots: Callable[..., tuple[Figure, Any]], ax: Any) -> tup
             fig.suptitle(view.title, fontsize="medium")
     else:
         fig, axes = given_axes("explain", ax, (3,))
-    draw_matrix(
-        axes[0], shrunk(table, _PIXELS), "Reds", 0.0, max(float(np.nanmax(table)), 1e-9), aspect="auto"
-    )
+    draw_matrix(axes[0], shrunk(table, _PIXELS), "Reds", 0.0, ends_of([table])[1] or 1.0, aspect="auto")
     axes[0].set(xticks=[], yticks=[], xlabel=f"layer {view.layer}, head {view.head}")
     if few:
         label_matrix(axes[0], queries, keys)

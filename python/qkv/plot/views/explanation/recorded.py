@@ -58,14 +58,21 @@ def matrices(table: Array) -> dict[str, Any]:
     return packed([table], budget=_UNLIMITED)
 
 
-def excluded(scores: Array | None, weights: Array) -> Array:
-    """Return which pairs (H, Lq, Lk) a mask leaves out: weight 0 that the score does not explain."""
+def excluded(scores: Array, weights: Array) -> Array:
+    """Return which pairs (H, Lq, Lk) a mask leaves out of a softmax: weight 0 that the score does not explain."""
     none: Array = weights == 0
-    if scores is None:
-        return none
     greatest = np.where(none, -np.inf, scores).max(-1, keepdims=True)
     left_out: Array = none & ~(scores < greatest - _UNDERFLOW)
     return left_out
+
+
+def out_of_order(shape: tuple[int, ...], causal: Any, window: Any) -> Array:
+    """Return which pairs (H, Lq, Lk) causal order and a window leave out."""
+    _, Lq, Lk = shape
+    distance = np.arange(Lk) - np.arange(Lq)[:, None] - (Lk - Lq if causal == "lower_right" else 0)
+    left, right = window or (-1, -1)
+    out = (distance > 0) & bool(causal) | (distance < -left) & (left >= 0) | (distance > right) & (right >= 0)
+    return np.broadcast_to(out, shape)
 
 
 def bits(table: Array) -> str:

@@ -18,7 +18,7 @@ from ....nn import (
     SelfAttention,
 )
 from .parts import Block
-from .recorded import Array, Values, bits, excluded, vectors
+from .recorded import Array, Values, bits, excluded, out_of_order, vectors
 from .words import ACTIVATIONS, SAYS, mask_says, scores_formula, step_of
 
 _MAPS = MultiHeadAttention, SelfAttention
@@ -148,7 +148,9 @@ class Layer:
         for word in found.keys() - {"weights"}:
             self.keep(f"{word}{number}", found[word])
         scores, weights = found.get("scores"), found["weights"]
-        lost = excluded(scores if about["normalizer"] == "softmax" else None, weights)
+        lost = out_of_order(weights.shape, about["causal"], about["window"])
+        if scores is not None and about["normalizer"] == "softmax":  # and what the call says
+            lost = excluded(scores, weights)
         about |= {"scores": scores is not None, "excluded": bits(lost)}
         H, Lq, D = found["queries"].shape
         Hk, Lk, _ = found["keys"].shape
