@@ -55,7 +55,7 @@ function strip(parent, name, row, top) {
     canvas.setAttribute("aria-label", `${name}, ${told.textContent}`);
   };
   let at = 0;
-  told.textContent = row.slice(0, 4).map(digits).join("  ") + (row.length > 4 ? ` … ${row.length}` : "");
+  told.textContent = row.slice(0, 3).map(digits).join("  ") + (row.length > 3 ? ` … ${row.length}` : "");
   canvas.setAttribute("aria-label", `${name}: ${many(row.length, "number")}, ${told.textContent}`);
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();

@@ -35,7 +35,7 @@ function toldOf(step, choice) {
   }
   if (step.kind === "rotary") {
     const pairs = pairsOf(choice, step), far = best(pairs.map((pair) => Math.abs(pair.degrees)));
-    return `${me} is at place ${token}: pair ${far} turns by ${digits(pairs[far].degrees)}°.`;
+    return `${me} is at place ${token}: pair ${far} turns by ${digits(pairs[far].degrees)}°, whole turns left out.`;
   }
   const at = best(row.weights), share = digits(row.weights[at]);
   if (step.kind === "scores") {
