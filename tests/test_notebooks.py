@@ -2,6 +2,7 @@
 
 import base64
 import importlib.util
+import json
 import os
 import re
 import struct
@@ -157,3 +158,23 @@ class TestFiles:
 
 def test_every_experiment_has_a_heading():
     assert set().union(*(headings(read(path)) for path in NOTEBOOKS)) == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("stem", "tokens"),
+    [
+        ("d1_2_trainable_and_causal_attention", ["Your", "journey", "starts", "with", "one", "step"]),
+        ("d3_1_attention_layer", list("01234")),
+    ],
+)
+def test_the_documents_first_attentions_are_walked_through(stem, tokens):
+    notebook = read(Path(__file__).parents[1] / "notebooks" / f"{stem}.ipynb")
+    shown = [
+        output.data
+        for output in outputs(notebook)
+        if "ExplainView" in output.get("data", {}).get("text/plain", "")
+    ]
+    (data,) = shown
+    assert {"text/html", "image/png"} <= {*data}
+    page = re.search(r'<script type="application/json">(.*?)</script>', data["text/html"], re.S)[1]
+    assert json.loads(page)["tokens"] == tokens

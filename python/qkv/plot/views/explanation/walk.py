@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ _NAME = "explain"
 LIMIT = 4_000_000  # bytes of a page
 _SURE = 0.97  # of it are filled by a text of the length that is said to fit: tokens differ
 _BESIDE = 200_000  # bytes of script, style and picture
+_BYTES = 8 / 3  # of a number: 16 bits in base64
 DIGITS = 4
 
 
@@ -118,6 +120,7 @@ def explain(
     stored = sorted({view.layer, *(place_in(_NAME, "layers", each, count, "layer") for each in wanted)})
     with no_grad():
         recording = record(model, *call.inputs, keep=_kept(names, stack, stored), **keywords)
+    _refuse_long(recording, stack, stored)
     view.fill(call, stack, Values(recording, 1 if stack.side == "decoder" else 0), stored, tokenizer)
     view.head = place_in(_NAME, "head", head, len(view.heads[view.layer][0]), "head")
     view.query = place_in(_NAME, "query", query, len(view.names[0]), "token")
@@ -136,6 +139,31 @@ def _kept(names: Names, stack: Stack, stored: list[int]) -> list[str]:
         kept += block.needed() if place in stored else []
     kept += [f"{path}.output" for path in (*stack.before, *([stack.norm] if stack.norm else []))]
     return [name for name in dict.fromkeys(kept) if name in names]
+
+
+def _refuse_long(recording: Recording, stack: Stack, stored: list[int]) -> None:
+    """Refuse a text of which the weights alone are too many, before they are computed."""
+    paths = {path for number in stored for path, _ in stack.blocks[number].attentions}
+    sizes = {path: sum(math.prod(call.shape) for call in calls) for path, _, calls in recording._attentions()}
+    if _BYTES * sum(sizes.values()) <= LIMIT:
+        return
+    square = _BYTES * sum(size * (2 if path in paths else 1) for path, size in sizes.items())
+    lengths = {block.named("output") for number, block in enumerate(stack.blocks) if number not in stored}
+    twice = {f"{path}.{word}" for path in paths for word in ("weights", "scores", "input", "output")}
+    others = {*recording.names()} - lengths - twice - {f"{path}.weights" for path in sizes}
+    rows = _BYTES * sum(np.size(recording[name]) for name in others)
+    count = next(calls[0].shape[2] for _, _, calls in recording._attentions())
+    raise _too_long(square, rows, _BESIDE, count)
+
+
+def _too_long(square: float, rows: float, rest: float, count: int) -> ValueError:
+    """Return the error of a text, of which some bytes grow with the square of its length, and some with its length."""
+    shares = [(n, n / count) for n in range(count)]
+    fits = [n for n, share in shares if square * share**2 + rows * share + rest <= _SURE * LIMIT]
+    return ValueError(
+        f"{_NAME}: tokens_or_ids must have at most {counted(max(fits, default=0), 'token')} here because a page has at "
+        f"most 4 MB and leaves nothing out; got {count}"
+    )
 
 
 class ExplainView(AttentionView):
@@ -225,14 +253,7 @@ class ExplainView(AttentionView):
         rows -= sum(map(len, scores))
         rows += len(json.dumps([self.about["tokens"], self.about["keys"], self.about["candidates"]]))
         rows += len(json.dumps([layer["lengths"] for layer in layers]))
-        rest, count = total - square - rows, len(self.about["tokens"])
-        shares = [(n, n / count) for n in range(count)]
-        fits = [n for n, share in shares if square * share**2 + rows * share + rest <= _SURE * LIMIT]
-        longest = f"at most {counted(max(fits, default=0), 'token')}"
-        raise ValueError(
-            f"{_NAME}: tokens_or_ids must have {longest} here because a page has at most 4 MB and leaves nothing out; "
-            f"got {count}"
-        )
+        raise _too_long(square, rows, total - square - rows, len(self.about["tokens"]))
 
     def _data(self) -> dict[str, Any]:
         return {**self.about, "layer": self.layer, "head": self.head, "query": self.query}
