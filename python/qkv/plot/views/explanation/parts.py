@@ -29,12 +29,12 @@ class Block:
         """Return the path of the module that has a part in the layer, such as "norm1"."""
         if self.path is None:
             return None
-        path = _joined(self.path, (self.config.get("names") or {}).get(name, name))
+        path = joined(self.path, (self.config.get("names") or {}).get(name, name))
         return path if path in self.modules else None
 
     def named(self, word: str) -> str:
         """Return the name of a value of the layer."""
-        return _joined(self.path or "", word)
+        return joined(self.path or "", word)
 
     @property
     def placement(self) -> str:
@@ -46,10 +46,10 @@ class Block:
 
     def needed(self) -> list[str]:
         """Return the names of the values that its steps show."""
-        found = [_joined(path, word) for path, part in self.attentions for word in (*part.words, "output")]
+        found = [joined(path, word) for path, part in self.attentions for word in (*part.words, "output")]
         for path, part in self.attentions:
             of_queries = (part.module._config().get("names") or {}).get("q_proj", "q_proj")
-            found += [_joined(_joined(path, name), "output") for name in ("out_proj", "q_norm", of_queries)]
+            found += [joined(joined(path, name), "output") for name in ("out_proj", "q_norm", of_queries)]
         if self.path is not None:
             found += [self.named("input"), self.named("output")]
             for role in filter(None, map(self.role, _ROLES)):
@@ -111,7 +111,7 @@ def _owner(path: str, modules: dict[str, Any]) -> tuple[str | None, dict[str, An
         config = modules[path]._config()
         if (
             type(modules[path]).__module__.startswith("qkv")
-            and _joined(path, (config.get("names") or {}).get("linear1", "linear1")) in modules
+            and joined(path, (config.get("names") or {}).get("linear1", "linear1")) in modules
         ):
             return path, config
     return None, {}
@@ -137,10 +137,10 @@ def _before(block: Block, modules: dict[str, Any], side: str | None) -> list[str
 def _norm(block: Block, modules: dict[str, Any]) -> str | None:
     """Return the norm after the last layer."""
     stack = (block.path or "").rpartition(".")[0].rpartition(".")[0]
-    path = _joined(stack, "norm")
+    path = joined(stack, "norm")
     is_norm = isinstance(modules.get(path), (LayerNorm, RMSNorm)) and block.path not in (None, "")
     return path if is_norm else None
 
 
-def _joined(path: str, name: str) -> str:
+def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

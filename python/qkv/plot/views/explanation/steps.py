@@ -17,7 +17,7 @@ from ....nn import (
     RMSNorm,
     SelfAttention,
 )
-from .parts import Block
+from .parts import Block, joined
 from .recorded import Array, Values, bits, excluded, out_of_order, vectors
 from .words import ACTIVATIONS, SAYS, mask_says, scores_formula, step_of
 
@@ -54,7 +54,7 @@ class Layer:
         if block.path is None:
             ((path, part),) = block.attentions
             if isinstance(part.module, _MAPS):
-                table = self.values.rows(f"{path}.input" if path else "input")
+                table = self.values.rows(joined(path, "input"))
                 rows = [("x", self.keep("x", table))]
                 self.step("vectors", "Input", "x is given", self._shape("x"), SAYS["rows"], rows)
             self._attention(0, path, part)
@@ -138,8 +138,8 @@ class Layer:
 
     def _attention(self, number: int, path: str, part: Part) -> str:
         """Add the steps of an attention; return the key of its result."""
-        names = {word: f"{path}.{word}" if path else word for word in (*part.words, "output")}
-        words: list[str] = [
+        names = {word: joined(path, word) for word in (*part.words, "output")}
+        words = [
             word for word in ("queries", "keys", "values", "scores", "weights", "heads") if word in part.words
         ]
         found = {w: self.values.by_heads(names[w], part) for w in words if self.values.has(names[w])}
@@ -188,7 +188,7 @@ class Layer:
         return self._output(number, path, f"heads{number}")
 
     def _output(self, number: int, path: str, heads: str) -> str:
-        names = [self.block.role("self_attn.out_proj"), f"{path}.out_proj" if path else "out_proj"]
+        names = [self.block.role("self_attn.out_proj"), joined(path, "out_proj")]
         if number:
             del names[0]
         name = next((n for n in names if n and self.values.has(f"{n}.output")), None)
@@ -204,7 +204,7 @@ class Layer:
     def _rotary(self, number: int, path: str, part: Part, turned: Array) -> None:
         """Add the turning pairs, if what they are before is recorded."""
         names = (part.module._config().get("names") or {}).get("q_proj", "q_proj"), "q_norm"
-        known = [f"{path}.{name}.output" if path else f"{name}.output" for name in names]
+        known = [joined(path, f"{name}.output") for name in names]
         before = next((name for name in reversed(known) if self.values.has(name)), None)
         if before is None:
             return

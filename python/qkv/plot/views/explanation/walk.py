@@ -22,7 +22,7 @@ from ..packing import steps_of
 from ..view import AttentionView
 from .call import Call, call_of
 from .ends import after_steps, before_steps, rounded
-from .parts import Stack, stack_of
+from .parts import Stack, joined, stack_of
 from .picture import draw
 from .recorded import Values, matrices
 from .steps import Layer
@@ -134,7 +134,7 @@ def _kept(names: Names, stack: Stack, stored: list[int]) -> list[str]:
     """Return the names that are recorded: all weights, the stored layers, what is around the layers."""
     kept = [stack.blocks[0].named("input")] if stack.before else []
     for place, block in enumerate(stack.blocks):
-        kept += [f"{path}.weights" if path else "weights" for path, _ in block.attentions]
+        kept += [joined(path, "weights") for path, _ in block.attentions]
         kept += [] if block.path is None else [block.named("output")]
         kept += block.needed() if place in stored else []
     kept += [f"{path}.output" for path in (*stack.before, *([stack.norm] if stack.norm else []))]
@@ -149,8 +149,8 @@ def _refuse_long(recording: Recording, stack: Stack, stored: list[int]) -> None:
         return
     square = _BYTES * sum(size * (2 if path in paths else 1) for path, size in sizes.items())
     lengths = {block.named("output") for number, block in enumerate(stack.blocks) if number not in stored}
-    twice = {f"{path}.{word}" for path in paths for word in ("weights", "scores", "input", "output")}
-    others = {*recording.names()} - lengths - twice - {f"{path}.weights" for path in sizes}
+    twice = {joined(path, word) for path in paths for word in ("weights", "scores", "input", "output")}
+    others = {*recording.names()} - lengths - twice - {joined(path, "weights") for path in sizes}
     rows = _BYTES * sum(np.size(recording[name]) for name in others)
     count = next(calls[0].shape[2] for _, _, calls in recording._attentions())
     raise _too_long(square, rows, _BESIDE, count)
@@ -181,10 +181,7 @@ class ExplainView(AttentionView):
     def fill(self, call: Call, stack: Stack, values: Values, stored: list[int], tokenizer: Any) -> None:
         """Take what the page shows."""
         self.heads = [
-            [
-                values.by_heads(f"{path}.weights" if path else "weights", part)
-                for path, part in block.attentions
-            ]
+            [values.by_heads(joined(path, "weights"), part) for path, part in block.attentions]
             for block in stack.blocks
         ]
         self.names = _names(call, stack, self.heads[0])
