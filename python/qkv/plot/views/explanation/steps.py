@@ -164,6 +164,7 @@ class Layer:
         source = "m" if about["crosses"] else own
         made = f"q = W_Q {own}, k = W_K {source}, v = W_V {source}"
         made = made if isinstance(part.module, _MAPS) else "q, k, v are given"
+        shapes += "; m are the encoder's rows" if about["crosses"] else ""
         self.step("projections", f"Queries, keys, values{of}", made, shapes, attention=number)
         if about["rotary"]:
             self._rotary(number, path, part, found["queries"])
@@ -173,7 +174,7 @@ class Layer:
         later = np.triu(np.ones((Lq, Lk), bool), 1)
         causal = bool(lost[0][later].all()) if Lq == Lk > 1 else bool(about["causal"])
         allowed = f"{int((~lost[0]).sum())} of {lost[0].size} pairs count"
-        says = mask_says(causal, about["window"], lost)
+        says = mask_says(causal, about["window"], lost, about["crosses"] or Lq != Lk)
         self.step("mask", "Mask", "s = -∞ where a key must not be seen", allowed, says, attention=number)
         soft = about["normalizer"] == "softmax"
         title, formula = (

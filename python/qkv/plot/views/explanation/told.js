@@ -77,7 +77,7 @@ function questionsOf(choice) {
     `At ${there}: it gets ${digits(row.weights[at])} of the weight of ${me}.${why}`]);
   asked.push(["How many tokens share 90 % of the weight?",
     `${needed} of ${keys.length - out} that may be seen: ${listed(order.slice(0, Math.min(needed, 4)).map((k) => quoted(keys[k])))}${needed > 4 ? " first" : ""}.`]);
-  asked.push(["Which tokens must it not see?", out === 0 ? "None: it looks in both directions."
+  asked.push(["Which tokens must it not see?", out === 0 ? "None: it sees them all."
     : `${listed(keys.map(quoted).filter((_, k) => row.excluded[k]).slice(0, 4))}${out > 4 ? `, ${out} in all` : ""}: their weight is 0.`]);
   const plain = row.dots && about.normalizer === "softmax" && isPlain(about) && about.scale !== 1;
   if (plain) {

@@ -20,6 +20,7 @@ _TARGETS = {
     "separators": "punctuation and special tokens",
 }
 _SHARE = 0.4  # of its weight, from which a head is said to look there
+_SEEN = 0.1  # below, a share is not told
 _EVEN = 0.9  # of the entropy of even weights
 
 SAYS = {
@@ -49,7 +50,7 @@ SAYS = {
 ACTIVATIONS = {"relu": "ReLU", "gelu": "GELU", "gelu_tanh": "GELU", "silu": "SiLU"}
 
 
-def mask_says(causal: bool, window: Any, lost: Any) -> str:
+def mask_says(causal: bool, window: Any, lost: Any, is_far: bool) -> str:
     """Return what is left out, for which reason."""
     if causal and window:
         return f"A token sees itself and at most {window[0]} tokens before it, never what comes after."
@@ -61,6 +62,8 @@ def mask_says(causal: bool, window: Any, lost: Any) -> str:
         return f"A token sees at most {window[0]} tokens before and {window[1]} after it."
     if np.any(lost):
         return "The mask of this call leaves some keys out."
+    if is_far:
+        return "Nothing is left out: a token sees the whole other text."
     return "Nothing is left out: a token looks in both directions."
 
 
@@ -91,7 +94,7 @@ def head_says(measures: Measures, layer: int, head: int, keys: int) -> str:
         return f"looks at {_TARGETS[best]}: {known[best]:.2f} of its weight ({spread})"
     if keys > 1 and entropy > _EVEN * math.log(keys):
         return f"spreads its weight evenly ({spread})"
-    most = "" if best is None else f", at most {known[best]:.2f} on {_TARGETS[best]}"
+    most = "" if best is None or known[best] < _SEEN else f", at most {known[best]:.2f} on {_TARGETS[best]}"
     return f"spreads its weight{most} ({spread})"
 
 
