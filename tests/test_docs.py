@@ -41,7 +41,7 @@ def test_the_page_of_views_shows_what_its_code_makes(monkeypatch):
     from builder import views
 
     source, page = (docs / "views.md").read_text(encoding="utf8"), views.page()
-    assert page.count('class="qkv-view"') == source.count("<!-- view -->") == 12
+    assert page.count('class="qkv-view"') == source.count("<!-- view -->") == 13
     assert page.count("```python") == source.count("```python")
 
 

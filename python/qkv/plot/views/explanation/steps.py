@@ -139,7 +139,7 @@ class Layer:
     def _attention(self, number: int, path: str, part: Part) -> str:
         """Add the steps of an attention; return the key of its result."""
         names = {word: joined(path, word) for word in (*part.words, "output")}
-        words = [
+        words: list[str] = [
             word for word in ("queries", "keys", "values", "scores", "weights", "heads") if word in part.words
         ]
         found = {w: self.values.by_heads(names[w], part) for w in words if self.values.has(names[w])}
