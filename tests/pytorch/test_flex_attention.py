@@ -281,3 +281,15 @@ def test_what_does_not_fit_is_refused_in_one_line(name):
 
 def test_kernel_options_of_pytorch_change_nothing():
     assert torch.equal(flex_attention(Q, K, V, kernel_options={"BLOCK_M": 64}), flex_attention(Q, K, V))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_values_have_dtypes_of_pytorch(dtype):
+    x = torch.randn(1, 2, 5, 4, dtype=dtype)
+
+    def least(score, b, h, q_idx, kv_idx):
+        assert (score.dtype, kv_idx.dtype, (q_idx > kv_idx).dtype) == (dtype, torch.int64, torch.bool)
+        return torch.where(q_idx >= kv_idx, score, torch.finfo(score.dtype).min)
+
+    expected = scaled_dot_product_attention(x, x, x, is_causal=True)
+    torch.testing.assert_close(flex_attention(x, x, x, least), expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,15 @@ from .graph import Graph
 from .nodes import Node
 from .operations import KNOWN, ROWS, SPELLINGS
 
-# Makes a Tensor of an array of another library, whose gradient then arrives there: set while such a library calls.
-stand_in: ContextVar[Callable[[Any], _core.Tensor] | None] = ContextVar("stand_in", default=None)
+
+class Library(NamedTuple):
+    """What is asked of a library that calls a function of qkv with arrays of its own."""
+
+    tensor: Callable[[Any], _core.Tensor]  # of an array, whose gradient then arrives there
+    dtype: Callable[[str], Any]  # by its name
+
+
+caller: ContextVar[Library | None] = ContextVar("caller", default=None)
 
 
 class Symbol(Conversions):
@@ -126,7 +133,8 @@ class Traced(Symbol):
 
     @property
     def dtype(self) -> Any:
-        return np.dtype({"b": "bool", "i": "int64", "f": self.graph.dtype}[self.node.kind])
+        name = {"b": "bool", "i": "int64", "f": self.graph.dtype}[self.node.kind]
+        return np.dtype(name) if (library := caller.get()) is None else library.dtype(name)
 
     def dim(self) -> int:
         return 0
@@ -223,8 +231,8 @@ def array_of(operation: str, name: str, value: Any) -> Any:
 def _readable(x: Any) -> Any:
     """Return a captured array as NumPy's or as a Tensor."""
     if not isinstance(x, (np.ndarray, _core.Tensor)):
-        if (made := stand_in.get()) is not None:
-            return made(x)
+        if (library := caller.get()) is not None:
+            return library.tensor(x)
         if getattr(x, "requires_grad", False):
             _refuse(
                 "must not capture a PyTorch tensor that requires a gradient, which would not arrive; write x.detach()"

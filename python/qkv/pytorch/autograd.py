@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree
 
 from .. import _core
-from .._formulas.values import stand_in
+from .._formulas.values import Library, caller
 from ..functions.gradients import grad, no_grad
 from .memory import HALF, shared, to_torch
 
@@ -19,6 +19,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 # A break in the graph of torch.compile, at no cost for other calls; of what is called inside, `apply` says the same.
 not_compiled = functools.partial(torch.compiler.disable, recursive=False)
 Function = Callable[[Sequence[Any]], Sequence[Any]]  # of arguments and results in lists
+
+
+def _dtype(name: str) -> torch.dtype:
+    found: torch.dtype = getattr(torch, name)
+    return found
 
 
 class _Place(int):
@@ -67,11 +72,11 @@ class Call:
         return self._evaluated(self._leaves)
 
     def _evaluated(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        token = stand_in.set(self.stand_in)
+        token = caller.set(Library(self.stand_in, _dtype))
         try:
             return self._f(leaves)
         finally:
-            stand_in.reset(token)
+            caller.reset(token)
 
     def again(self, inputs: Sequence[_core.Tensor]) -> Sequence[Any]:
         """Return the results that are computed once more, of these in the places of its inputs."""
