@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from qkv import nn, plot
+from qkv import look, models, nn, plot
 
 WORDS = ["it", "is", "raining"]
 
@@ -339,6 +339,7 @@ class Kept(dict):
     names = dict.keys
 
 
+WRITING = look.generate(models.CausalLM(11, 8, 2, 3), [[1, 2, 3, 4]], max_new_tokens=5)
 X, Y = np.arange(5.0), np.arange(5.0) ** 2
 EVERY = {
     "show_heatmaps": ((np.ones((1, 2, 3, 3)),), (1, 2)),
@@ -351,6 +352,7 @@ EVERY = {
     "token_view": ((np.ones((3, 3)) / 3, WORDS), (1,)),
     "image_view": ((np.ones((2, 5, 5)) / 5, np.zeros((4, 4, 3))), (2,)),
     "neuron_view": ((Kept(), WORDS), (4,)),
+    "writing_view": ((WRITING, lambda ids: [*map(str, ids)]), (3,)),
     "explain": ((nn.SelfAttention(3, 2), np.eye(3, dtype="float32")), (3,)),
     "plot_lines": ((X, Y), ()),
     "kernel_regression": ((X, {"a": Y, "b": Y}, Y, X, Y), (2,)),

@@ -65,17 +65,13 @@ class Rows(Computed):
 
     @property
     def _values(self) -> NDArray[Any]:  # type: ignore[override]
-        found: NDArray[Any] | None = None
-        read: dict[int, NDArray[Any]] = {}  # of steps that several texts share
+        steps = {id(kept): kept for _, text in self._steps for kept, _ in text}  # several texts share one
+        read = {key: self._last(kept) for key, kept in steps.items()}
+        found: NDArray[Any] = np.zeros(self.shape, next(iter(read.values())).dtype)
         for item, (left, text) in enumerate(self._steps):
             for at, (kept, row) in enumerate(text):
-                if id(kept) not in read:
-                    read[id(kept)] = self._last(kept)
                 last = read[id(kept)]
-                if found is None:
-                    found = np.zeros(self.shape, last.dtype)
                 found[item, :, at, left : left + last.shape[-1]] = last[row]
-        assert found is not None
         found.flags.writeable = False
         return found if self._head_axis else found[:, 0]
 

@@ -108,12 +108,8 @@ class Recorder:
         version = None if t.is_inference() else t._version
         key = t.data_ptr(), t.shape, t.stride(), version
         if key not in self._copies:
-            cut = unexpanded(t)
-            assert cut is not None
-            self._copies[key] = (
-                t,
-                _core.tensor(shared(cut)),
-            )  # t lives on, so that no other tensor is where it is
+            # t lives on, so that no other tensor is where it is.
+            self._copies[key] = t, _core.tensor(shared(unexpanded(t)))
         return self._copies[key][1]
 
     def called(self, model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..._public import explained
 from ..._words.errors import counted, shown
-from ..figures.drawing import check_number
+from ..figures.drawing import check_number, given_axes
 from ..figures.labels import add_label
 from ..figures.texts import readable
 from .heads import place_in, title_of
@@ -47,6 +47,7 @@ def writing_view(
     title: str | None = None,
     color: str = "#1f6fb4",
     width: float = 6.0,
+    ax: Any = None,
 ) -> AttentionView:
     """Write a text with the tokens coloured that a written one looked at when it was chosen.
 
@@ -74,6 +75,8 @@ def writing_view(
         Of the figure.
     width : float
         Of the figure's text, in inches; lines break there.
+    ax : sequence of matplotlib.axes.Axes, optional
+        Draw into these instead of into a new figure.
 
     Returns
     -------
@@ -130,6 +133,7 @@ def writing_view(
     view.kind = kind_that_fits(
         name, sides, len(view.numbers) * heads, len(view.ids), others, "; layers= holds those of some layers"
     )
+    view._into(ax)
     return view
 
 
@@ -330,20 +334,23 @@ class WritingView(AttentionView):
         heights += [BAR * len(rows) + 0.3 for _, rows in bars]
         above = 0.3 if self.title else 0.0
         whole = sum(heights) + above + 0.1
-        fig, axes = subplots(
-            len(heights), 1, figsize=(self.width + 0.1, whole), gridspec_kw={"height_ratios": heights}
-        )
-        fig.subplots_adjust(
-            0.02, 0.1 / whole, 0.98, 1 - (above + 0.25) / whole, hspace=0.3 * len(heights) / whole
-        )
-        panels = axes[:, 0]
+        if ax is None:
+            fig, axes = subplots(
+                len(heights), 1, figsize=(self.width + 0.1, whole), gridspec_kw={"height_ratios": heights}
+            )
+            fig.subplots_adjust(
+                0.02, 0.1 / whole, 0.98, 1 - (above + 0.25) / whole, hspace=0.3 * len(heights) / whole
+            )
+            panels = axes[:, 0]
+        else:
+            fig, panels = given_axes("writing_view", ax, (len(heights),))
         for text, panel in zip(texts, panels, strict=False):
             text._plot(subplots, panel)
         head = "the mean of its heads" if self.head is None else f"head {self.head}"
         panels[0].set_title(f"where the outlined token looked: layer {self.layer}, {head}", fontsize="small")
         for (name, bar), panel in zip(bars, panels[len(texts) :], strict=True):
             _draw_bars(panel, name, bar, self.color)
-        if self.title:
+        if self.title and ax is None:
             fig.suptitle(self.title, fontsize="medium", y=1 - 0.05 / whole)
         return fig, panels
 
