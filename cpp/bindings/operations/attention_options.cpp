@@ -1,6 +1,8 @@
 #include "bindings/operations/attention_options.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "bindings/operations/formula_source.h"
 
@@ -119,9 +121,20 @@ void set_attention_options(Options& o, Call& call, PyObject* const* values) {
 ops::AttentionOptions attention_options_from(Call& call, const py::dict& given) {
   Options o;
   o.operation = call.operation();
-  std::vector<PyObject*> values;
-  for (const AttentionOption& option : attention_options())
-    values.push_back(PyDict_GetItemString(given.ptr(), option.name));
+  static const std::vector<PyObject*> names = [] {
+    std::vector<PyObject*> made;
+    for (const AttentionOption& option : attention_options()) made.push_back(PyUnicode_InternFromString(option.name));
+    return made;
+  }();
+  std::vector<PyObject*> values(names.size());
+  for (const auto& [key, value] : given) {
+    // Words of a program are interned; of others the text is compared.
+    auto name = std::find(names.begin(), names.end(), key.ptr());
+    if (name == names.end() && PyUnicode_Check(key.ptr()) && !PyUnicode_CHECK_INTERNED(key.ptr()))
+      name =
+          std::find_if(names.begin(), names.end(), [&](PyObject* n) { return PyUnicode_Compare(n, key.ptr()) == 0; });
+    if (name != names.end()) values[static_cast<std::size_t>(name - names.begin())] = value.ptr();
+  }
   set_attention_options(o, call, values.data());
   return o;
 }

@@ -3,6 +3,7 @@
 #include "bindings/call/interpreter.h"
 #include "bindings/operations/attention_options.h"
 #include "bindings/operations/split_sequence.h"
+#include "bindings/values/exchange.h"
 #include "core/batch_part.h"
 #include "ops/attention/block.h"
 
@@ -31,7 +32,6 @@ struct Communicator final : OfPython<nn::SplitSequence> {
 ops::AttentionOptions block_options(Call& call, const py::dict& given) {
   ops::AttentionOptions o = attention_options_from(call, given);
   o.enable_gqa = true;
-  if (given.contains("dropout_key")) o.dropout_key = given["dropout_key"].cast<std::optional<std::uint64_t>>();
   if (given.contains("dropout_origin") && !given["dropout_origin"].is_none())
     std::tie(o.dropout_origin.query, o.dropout_origin.key) = given["dropout_origin"].cast<std::pair<Index, Index>>();
   return o;
@@ -47,6 +47,10 @@ using Packed = As<packed_numbers>;
 Array numbers_of(Call& call, py::handle value, const char* name) { return call.floating(value, name).data(); }
 using Strided = As<numbers_of>;
 using PackedOrNone = As<packed_or_none>;
+
+py::object array_like(const Array& x, const py::object& like) {
+  return x.defined() && !like.is_none() ? as_foreign(x, like) : numpy_or_none(x, true);
+}
 
 }  // namespace
 
@@ -102,20 +106,21 @@ void bind_processes(Functions& m) {
        const ops::AttentionOutputs y = without_gil([&] { return ops::attention(q, k, v, o); });
        return py::make_tuple(y.output, y.lse);
      });
-  op(m, "attention: attention_block(query, key, value, options)",
-     [](Strided q, Strided k, Strided v, const py::dict& options, Call& call) {
+  // Results are of the class of `like`, NumPy's arrays without.
+  op(m, "attention: attention_block(query, key, value, options, like=None)",
+     [](Strided q, Strided k, Strided v, const py::dict& options, const py::object& like, Call& call) {
        const ops::AttentionOptions o = block_options(call, options);
        const ops::AttentionBlock block = without_gil([&] { return ops::attention_block(q, k, v, o); });
-       return py::make_tuple(numpy_or_none(block.out, true), numpy_or_none(block.statistics, true));
+       return py::make_tuple(array_like(block.out, like), array_like(block.statistics, like));
      });
-  op(m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options)",
+  op(m, "attention: attention_block_backward(dout, dlse, out, statistics, query, key, value, options, like=None)",
      [](Strided dout, PackedOrNone dlse, Strided out, Packed statistics, Strided q, Strided k, Strided v,
-        const py::dict& options, Call& call) {
+        const py::dict& options, const py::object& like, Call& call) {
        const ops::AttentionOptions o = block_options(call, options);
        const ops::AttentionBlockGradients d =
            without_gil([&] { return ops::attention_block_backward(dout, dlse, {out, statistics}, q, k, v, o); });
-       return py::make_tuple(numpy_or_none(d.query, true), numpy_or_none(d.key, true), numpy_or_none(d.value, true),
-                             numpy_or_none(d.bias, true));
+       return py::make_tuple(array_like(d.query, like), array_like(d.key, like), array_like(d.value, like),
+                             array_like(d.bias, like));
      });
 }
 

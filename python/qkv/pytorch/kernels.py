@@ -61,7 +61,7 @@ def _block(
         options = {**options, "attn_mask": _numbers(mask)}
     before = _core.limit_threads(torch.get_num_threads())
     try:
-        return _core.attention_block(_numbers(query), _numbers(key), _numbers(value), options)
+        return _core.attention_block(_numbers(query), _numbers(key), _numbers(value), options, query)
     finally:
         _core.limit_threads(before)
 
@@ -70,7 +70,8 @@ def output_of(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, options: dict[str, Any]
 ) -> torch.Tensor:
     """Return the output of attention that nobody records."""
-    return torch.from_numpy(_block(query, key, value, mask, options)[0])
+    found: torch.Tensor = _block(query, key, value, mask, options)[0]
+    return found
 
 
 class _Attention(torch.autograd.Function):
@@ -85,8 +86,7 @@ class _Attention(torch.autograd.Function):
         mask: Any,
         options: dict[str, Any],
     ) -> torch.Tensor:
-        found = _block(query, key, value, mask, options)
-        out, statistics = torch.from_numpy(found[0]), torch.from_numpy(found[1])
+        out, statistics = _block(query, key, value, mask, options)
         ctx.options = options
         ctx.save_for_backward(query, key, value, mask, out, statistics)
         return out
@@ -100,10 +100,10 @@ class _Attention(torch.autograd.Function):
         q, k, v, y = _numbers(query), _numbers(key), _numbers(value), out.detach()
         before = _core.limit_threads(torch.get_num_threads())
         try:
-            found = _core.attention_block_backward(dout, None, y, statistics, q, k, v, options)
+            found = _core.attention_block_backward(dout, None, y, statistics, q, k, v, options, query)
         finally:
             _core.limit_threads(before)
-        return torch.from_numpy(found[0]), torch.from_numpy(found[1]), torch.from_numpy(found[2]), None, None
+        return *found[:3], None, None
 
 
 attention = torch.compiler.disable(_Attention.apply)
