@@ -1,4 +1,8 @@
 // Threads, instruction sets, memory, and what a Python user does to stop long work.
+#if defined(__linux__)
+#include <dlfcn.h>
+#endif
+
 #include <atomic>
 
 #include "bindings/bindings.h"
@@ -58,6 +62,18 @@ void make_early() {
   default_generator();
 }
 
+bool borrow_threads_of(const std::string& library) {
+#if defined(__linux__)
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);  // never closed: its threads stay
+  void* const run = loaded == nullptr ? nullptr : dlsym(loaded, "GOMP_parallel");
+  if (run != nullptr) borrow_threads(reinterpret_cast<RunOnThreads>(run));
+  return run != nullptr;
+#else
+  (void)library;
+  return false;
+#endif
+}
+
 }  // namespace
 
 void bind_config(Functions& m) {
@@ -100,6 +116,9 @@ void bind_config(Functions& m) {
   m.def("set_num_threads(n)", [](int n) { without_gil([&] { set_num_threads(n); }); });
   m.def("get_num_threads", &num_threads);
   m.def("limit_threads(n)", &limit_threads);
+  m.def("borrow_threads(library)",
+        "Have the threads of an OpenMP library that is loaded do the work that has a limit; whether it is one.",
+        borrow_threads_of);
   m.def("set_reproducible(on)", &set_reproducible);
   m.def("get_reproducible", &reproducible);
   m.def("cached_bytes", &cached_bytes);

@@ -77,9 +77,10 @@ struct Job {
   std::atomic<bool> stopped{false};
   std::mutex error_mutex;
   std::exception_ptr error;
+  const void* caller;  // the thread that waits for it, by what is its own
 
   Job(Index b, Index e, Index g, detail::PieceFunction f, void* c, int workers)
-      : begin(b), end(e), grain(g), function(f), context(c), places(workers) {}
+      : begin(b), end(e), grain(g), function(f), context(c), places(workers), caller(&inside_piece) {}
 
   bool run_one() noexcept {
     const Index piece = next.fetch_add(1, std::memory_order_relaxed);
@@ -103,6 +104,17 @@ struct Job {
 thread_local const Job* working_on = nullptr;
 
 bool stopped(const Job* job) { return job != nullptr && job->stopped.load(std::memory_order_relaxed); }
+
+// Runs pieces until none is left; the caller's thread asks whether to stop.
+void work_on(Job& job) {
+  const Job* const outer = std::exchange(working_on, &job);
+  const bool nested = std::exchange(inside_piece, true);  // a parallel_for inside a piece stays on this thread
+  while (job.run_one())
+    if (job.caller == &inside_piece && (stopped(outer) || interrupt_wanted()))
+      job.fail(std::make_exception_ptr(Interrupted()));
+  inside_piece = nested;
+  working_on = outer;
+}
 
 class Pool {
  public:
@@ -163,7 +175,6 @@ class Pool {
   }
 
   void work() {
-    inside_piece = true;  // a parallel_for inside a piece stays on this thread
     std::uint64_t seen = 0;
     while (true) {
       Job* job = wait_for_job(seen);
@@ -172,10 +183,7 @@ class Pool {
         if (quit_) return;
         continue;
       }
-      working_on = job;
-      while (job->run_one()) {
-      }
-      working_on = nullptr;
+      work_on(*job);
       job->inside.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -202,6 +210,8 @@ class Pool {
   bool quit_ = false;
 };
 
+std::atomic<RunOnThreads> borrowed_threads{nullptr};
+
 // Never destroyed, and replaced in a forked child, where the old one's threads do not exist.
 std::atomic<Pool*> the_pool{nullptr};
 
@@ -210,7 +220,10 @@ Pool& pool() { return *the_pool.load(std::memory_order_relaxed); }
 // Made while the library is loaded, when no other thread can be about to fork.
 [[maybe_unused]] const bool made_early = [] {
   the_pool = new Pool;
-  at_fork_in_child([] { the_pool = new Pool; });
+  at_fork_in_child([] {
+    the_pool = new Pool;
+    borrowed_threads = nullptr;
+  });
   return true;
 }();
 
@@ -258,6 +271,8 @@ void set_num_threads(int count) {
   thread_count() = count;
 }
 
+void borrow_threads(RunOnThreads run) { borrowed_threads = run; }
+
 int limit_threads(int count) {
   if (count < 1) fail_value("limit_threads: n must be at least 1; got ", count);
   return std::exchange(thread_limit, std::min(count, kMostThreads));
@@ -279,14 +294,14 @@ void detail::run_pieces(Index begin, Index end, Index grain, PieceFunction funct
   const int workers = static_cast<int>(std::min<Index>(std::min(num_threads(), thread_limit), pieces)) - 1;
   Job job(begin, end, grain, function, context, workers);
   const bool nested = inside_piece;
-  const bool shared = !nested && workers > 0 && pool().offer(&job);
-  const Job* const outer = std::exchange(working_on, &job);
-  inside_piece = true;
-  while (job.run_one())
-    if (stopped(outer) || interrupt_wanted()) job.fail(std::make_exception_ptr(Interrupted()));
-  inside_piece = nested;
-  working_on = outer;
-  if (shared) pool().withdraw(&job);
+  const auto borrowed = thread_limit < kMostThreads ? borrowed_threads.load(std::memory_order_relaxed) : nullptr;
+  if (!nested && workers > 0 && borrowed != nullptr) {
+    borrowed([](void* data) { work_on(*static_cast<Job*>(data)); }, &job, static_cast<unsigned>(workers + 1), 0);
+  } else {
+    const bool shared = !nested && workers > 0 && pool().offer(&job);
+    work_on(job);
+    if (shared) pool().withdraw(&job);
+  }
   if (job.error) std::rethrow_exception(job.error);
 }
 

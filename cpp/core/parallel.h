@@ -24,6 +24,11 @@ void set_num_threads(int count);
 // The most threads that work of this thread takes, and what the limit was before; at first there is none.
 int limit_threads(int count);
 inline constexpr int kMostThreads = 1024;
+// Calls work(data) on so many threads at once, this one among them: OpenMP's GOMP_parallel.
+using RunOnThreads = void (*)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+// Work with a limit is that of a caller with threads of its own, which may still be awake: `run` has them do it, as
+// there are not CPUs for these and the pool's. Not in a forked child, where they do not exist.
+void borrow_threads(RunOnThreads run);
 
 // `check` is called on the calling thread between pieces and by throw_if_interrupted, at most every 20 ms and not in
 // the first 20 ms of an operation; true stops the work.

@@ -78,6 +78,44 @@ def test_no_more_threads_work_than_the_limit_allows():
     assert first + second <= 2 + third // 4
 
 
+BORROWED = """
+import os, sys, torch
+from qkv import pytorch
+from qkv.pytorch import threads
+
+if not threads.borrow():
+    sys.exit("no")
+torch.set_num_threads(2)
+x = torch.randn(8, 4, 257, 16, requires_grad=True)
+torch.exp(torch.ones(1 << 20))  # PyTorch's threads are there
+before = set(os.listdir("/proc/self/task"))
+y = pytorch.scaled_dot_product_attention(x, x, x)
+(dx,) = torch.autograd.grad(y.sum(), x)
+print(len(set(os.listdir("/proc/self/task")) - before))
+torch.set_num_threads(1)
+z = pytorch.scaled_dot_product_attention(x, x, x)
+print(torch.equal(y, z), torch.equal(dx, torch.autograd.grad(z.sum(), x)[0]))
+torch.set_num_threads(2)
+child = os.fork()
+if not child:  # it has none of these threads, and PyTorch's own work would wait for them
+    q = x.detach()
+    z = pytorch.scaled_dot_product_attention(q, q, q)
+    os._exit(0 if z.numpy().tobytes() == y.detach().numpy().tobytes() else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the system does not list threads")
+def test_pytorchs_threads_do_the_work_of_its_calls():
+    environment = {**os.environ, "QKV_NUM_THREADS": "2"}
+    found = subprocess.run(
+        [sys.executable, "-c", BORROWED], capture_output=True, text=True, env=environment, timeout=60
+    )
+    if found.stderr.strip() == "no":
+        pytest.skip("PyTorch's OpenMP library is not GNU's")
+    assert found.stdout.splitlines() == ["0", "True True", "0"], found.stderr
+
+
 def test_a_call_takes_as_many_threads_as_pytorch(torch_threads):
     limits = []
 

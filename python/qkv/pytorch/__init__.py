@@ -14,6 +14,7 @@ from .autograd import function
 from .flex import flex_attention
 from .functional import sdpa
 from .recording import record
+from .threads import borrow
 from .transformers import register
 from .variants import (
     additive_attention,
@@ -44,4 +45,5 @@ __all__ = [
     "sparsemax",
 ]
 
+borrow()
 publish(__name__)
