@@ -290,3 +290,15 @@ def test_refusals_name_what_arrived():
         torch.autograd.forward_ad.dual_level(),
     ):
         pytorch.softmax(torch.autograd.forward_ad.make_dual(x.detach(), x.detach()))
+
+
+def test_changes_of_a_mask_are_found_and_lengths_are_those_of_the_call():
+    q, mask, lengths = random(2, 3, 4), torch.ones(2, 3, 3, dtype=torch.bool), np.array([1, 2])
+    y = attend(q, q, q, mask)
+    mask[:, 0, 1] = False
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(y.sum(), q)
+    expected = torch.autograd.grad(attend(q, q, q, valid_lens=[1, 2]).square().sum(), q)[0]
+    y = attend(q, q, q, valid_lens=lengths)
+    lengths[:] = 3
+    torch.testing.assert_close(torch.autograd.grad(y.square().sum(), q)[0], expected)

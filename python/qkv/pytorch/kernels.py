@@ -28,25 +28,27 @@ def serve(
     options: Mapping[str, Any],
     records: bool,
 ) -> bool:
-    """Whether the kernels' output, and their gradients where they are wanted, are all that a call needs."""
+    """Whether a call needs the kernels' output, and gradients of all three inputs if it records, and nothing else.
+
+    Options are plain numbers: nobody can change them between the passes.
+    """
     if (
         query.dtype != key.dtype
         or query.dtype != value.dtype
         or (query.dtype != torch.float32 and query.dtype != torch.float64)
         or not (query.dim() < 4 or enable_gqa or query.shape[1] == key.shape[1])
-        or (options and not options.keys() <= _OPTIONS)
+        or not (mask is None or mask.dtype == torch.bool)
+        or (options and not (options.keys() <= _OPTIONS and all(map(_is_plain, options.values()))))
         or query.is_neg()
         or key.is_neg()
         or value.is_neg()  # numbers whose sign is told beside them
     ):
         return False
-    if not records:
-        return True
-    return (
-        (mask is None or mask.dtype == torch.bool)
-        and not any(isinstance(x, torch.Tensor) for x in options.values())
-        and not (query.is_inference() or key.is_inference() or value.is_inference())  # not saved by PyTorch
-    )
+    return not records or (query.requires_grad and key.requires_grad and value.requires_grad)
+
+
+def _is_plain(x: Any) -> bool:
+    return x is None or isinstance(x, (int, float, tuple))
 
 
 def _numbers(x: torch.Tensor) -> torch.Tensor:
