@@ -17,8 +17,7 @@ namespace {
 // Pieces one after the other.
 py::object ragged(Call& call, const Tensor& q, const Tensor& k, const Tensor& v, const ops::AttentionOptions& o,
                   const Array& query_begins, const Array& key_begins, py::handle score_mod, py::handle mask_mod) {
-  if (o.dropout_key || o.return_statistics)
-    fail_value(o.operation, ": dropout_key and return_statistics must be None beside cu_seqlens_q; got one of them");
+  if (o.dropout_key) fail_value(o.operation, ": dropout_key must be None beside cu_seqlens_q; got one");
   ops::FormulaFrom formula;
   if (o.formula_source)
     formula = [&](Index piece) {
@@ -79,14 +78,6 @@ void bind_attention(Functions& m) {
        const ops::AttentionOutputs y = without_gil(q.numel() * count_of(k), [&] { return ops::attention(q, k, v, o); });
        if (y.output.requires_grad()) call.force_tensor();  // of Tensors that a formula captures
        return shown_result(call, y);
-     });
-  op(m, "attention_again(query, key, value, options, output, statistics, averages=None, lse=None)",
-     "What a call with these options gave, joined to the graph as if it were made now: nothing is computed before the "
-     "backward pass. The others are results of that call with return_statistics=True; a dropout needs its key.",
-     [](const Tensor& q, const Tensor& k, const Tensor& v, const py::dict& options, const Tensor& output,
-        const Tensor& statistics, FloatingOrNone averages, FloatingOrNone lse, Call& call) {
-       const ops::AttentionOptions o = attention_options_from(call, options);
-       return without_gil([&] { return ops::attention_again(q, k, v, o, {output, {}, lse, statistics, averages}); });
      });
   op(m, "attention_image(query, key, options, image)",
      [](const Tensor& query, const Tensor& key, const py::dict& options, As<image_from> image, Call& call) {

@@ -101,7 +101,6 @@ std::span<const AttentionOption> attention_options() {
         hidden<&Options::formula, formula_value_from>("formula"),
         hidden<&Options::dropout_key, dropout_key_from>("dropout_key"),
         hidden<&Options::keep_layout, flag_from>("keep_layout"),
-        hidden<&Options::return_statistics, flag_from>("return_statistics"),
     });
   }(std::make_index_sequence<std::size(ops::kScoreNumbers)>());
   return all;

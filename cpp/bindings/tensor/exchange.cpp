@@ -36,12 +36,6 @@ void bind_exchange(Functions& m) {
         "An object of the class of `like`, a tensor of another library's, in the memory of a Tensor or NumPy array, "
         "which may be written to and lives until that library frees it. A copy where others hold the memory, too.",
         handed_over);
-  m.def("lies_in(t, x)", "Whether x, which may have been given other data since, has its numbers where t has them.",
-        [](const Tensor& t, py::handle x) {
-          const Array now = memory_of("lies_in", "x", x, Buffer::borrow), &then = t.layout();
-          return now.first() == then.first() && now.dtype() == then.dtype() && now.shape() == then.shape() &&
-                 now.strides() == then.strides();
-        });
   m.def("is_saved(t)", "Whether gradients need the numbers in this memory.",
         [](const Tensor& t) { return t.layout().buffer()->savers() > 0; });
 }

@@ -197,13 +197,10 @@ inline py::object shown_result(const Call& call, const OneOrPair& y) {
 }
 // lse stays float32 where the others are of half width.
 inline py::object shown_result(const Call& call, const ops::AttentionOutputs& y) {
-  if (!y.lse.defined() && !y.statistics.defined()) return shown_result(call, OneOrPair{y.output, y.weights});
-  py::list all;
-  all.append(call.result(y.output));
-  if (y.weights.defined()) all.append(call.result(y.weights));
-  for (const Tensor& x : {y.lse, y.statistics, y.averages})
-    if (x.defined()) all.append(call.any_tensor() ? py::cast(x) : py::object(to_numpy(packed(x.data()), true)));
-  return py::tuple(all);
+  if (!y.lse.defined()) return shown_result(call, OneOrPair{y.output, y.weights});
+  const py::object lse = call.any_tensor() ? py::cast(y.lse) : py::object(to_numpy(y.lse.data(), true));
+  if (!y.weights.defined()) return py::make_tuple(call.result(y.output), lse);
+  return py::make_tuple(call.result(y.output), call.result(y.weights), lse);
 }
 
 template <class R> py::object shown_result(const Call& call, R&& result) {

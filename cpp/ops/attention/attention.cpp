@@ -105,68 +105,39 @@ template <class T> struct PullBack {
   void operator()(std::span<const Array> dys, Gradients& dx) const { pull_back(*recorded, dys, dx); }
 };
 
-// What was computed before, if it fits.
-template <class T> Results taken(const AttentionOutputs& known, const Arguments<T>& call) {
-  const Geometry& g = call.geometry;
-  const AttentionOptions& o = call.options;
-  const auto take = [&](const char* name, const Tensor& x, bool wanted, const Shape& shape) {
-    if (!wanted) return Array();
-    if (!x.defined() || x.shape() != shape || x.dtype() != dtype_v<T>)
-      fail_value(o.operation, ": ", name, " must be ", shape, " of ", dtype_v<T>, " as the earlier call gave it; got ",
-                 x.defined() ? text(x.shape(), " of ", x.dtype()) : "None");
-    return x.data();
-  };
-  Results y;
-  y.out = with_rows(take("output", known.output, true, g.output_shape()));
-  y.statistics = packed(take("statistics", known.statistics, true, Shape{g.batches, g.heads, g.queries, 2}));
-  y.averages = take("averages", known.averages, has_threshold(o.normalizer), g.output_shape());
-  if (y.averages.defined()) y.averages = with_rows(y.averages);
-  y.lse = take("lse", known.lse, o.return_lse, g.lse_shape());
-  return y;
-}
-
 template <class T>
-AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o,
-                     const AttentionOutputs* known) {
+AttentionOutputs run(const Tensor& q, const Tensor& k, const Tensor& v, const Geometry& g, const AttentionOptions& o) {
   Arguments<T> call(q, k, v, g, o);
   const auto outputs = [&](const Tensors& results) -> AttentionOutputs {
     return {results[0], o.return_weights ? results[1] : Tensor(), o.return_lse ? results.back() : Tensor()};
   };
   if (o.changes != nullptr)
     return outputs(composed_attention(call, call.records ? call.take_inputs() : Tensors{q, k, v, {}}));
-  Results y = known != nullptr ? taken(*known, call) : forward(call, call.records || o.return_statistics);
+  Results y = forward(call, call.records);
   const auto shown = [](Array& x) { return x.defined() ? Tensor(std::move(x)) : Tensor(); };
-  if (!call.records)
-    return {Tensor(std::move(y.out)), shown(y.weights), shown(y.lse), shown(y.statistics), shown(y.averages)};
+  if (!call.records) return {Tensor(std::move(y.out)), shown(y.weights), shown(y.lse)};
   Tensors inputs = call.take_inputs();
   const Saved out(Tensor(y.averages.defined() ? y.averages : y.out));
   const auto kept = std::make_shared<const Recorded<T>>(Recorded<T>{std::move(call), out, Saved(y.statistics)});
   std::vector<Array> results{std::move(y.out)};
   if (o.return_weights) results.push_back(std::move(y.weights));
   if (o.return_lse) results.push_back(std::move(y.lse));
-  AttentionOutputs all = outputs(record_many(std::move(results), std::move(inputs), PullBack<T>{kept},
-                                             [kept](std::span<const Tensor> dys, TensorGradients& dx) {
-                                               derive_composed(dys, dx, [&](const Tensors& given) {
-                                                 return composed_attention(kept->arguments, given);
-                                               });
-                                             }));
-  if (o.return_statistics) {
-    all.statistics = shown(y.statistics);
-    all.averages = shown(y.averages);
-  }
-  return all;
+  return outputs(record_many(std::move(results), std::move(inputs), PullBack<T>{kept},
+                             [kept](std::span<const Tensor> dys, TensorGradients& dx) {
+                               derive_composed(dys, dx, [&](const Tensors& given) {
+                                 return composed_attention(kept->arguments, given);
+                               });
+                             }));
 }
 
 // Inlined, for a shorter way from a call to its loop.
 inline __attribute__((always_inline)) AttentionOutputs dispatch(const Tensor& query, const Tensor& key,
                                                                 const Tensor& value, const Geometry& g,
-                                                                const AttentionOptions& o,
-                                                                const AttentionOutputs* known = nullptr) {
+                                                                const AttentionOptions& o) {
   const DType dtype = promoted({query, key, value});
   const auto compute = dtype == DType::float64 ? run<double> : run<float>;
-  if (query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype)
-    return compute(query, key, value, g, o, known);
-  return compute(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, o, known);
+  if (query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype) return compute(query, key, value, g, o);
+  return compute(cast(query, dtype), cast(key, dtype), cast(value, dtype), g, o);
 }
 
 }  // namespace
@@ -174,16 +145,6 @@ inline __attribute__((always_inline)) AttentionOutputs dispatch(const Tensor& qu
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options) {
   return dispatch(query, key, value, plain_geometry(query.shape(), key.shape(), value.shape(), options), options);
-}
-
-AttentionOutputs attention_again(const Tensor& query, const Tensor& key, const Tensor& value,
-                                 const AttentionOptions& options, const AttentionOutputs& known) {
-  if (options.return_weights)
-    fail_value(options.operation, ": return_weights must be False because nothing is computed again; got True");
-  if (options.dropout > 0 && !options.dropout_key && !options.dropout_keep.defined())
-    fail_value(options.operation, ": dropout_key must be given because the earlier call drew by it; got None");
-  const Geometry g = plain_geometry(query.shape(), key.shape(), value.shape(), options);
-  return dispatch(query, key, value, g, options, &known);
 }
 
 AttentionOutputs packed_attention(const Tensor& query, const Tensor& key, const Tensor& value, Heads heads,

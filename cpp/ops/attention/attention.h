@@ -110,27 +110,18 @@ struct AttentionOptions : MaskSpec, SharedOptions {
   std::shared_ptr<const Formula> formula;    // of scores and allowed pairs (ops/attention/formula/formula.h)
   bool return_weights = false;
   bool return_lse = false;
-  bool return_statistics = false;         // what attention_again takes
   bool keep_layout = false;               // the axes of the output have the order in memory of the query's
   const ScoreChanges* changes = nullptr;  // of a call that leaves the kernels for them
   bool operator==(const AttentionOptions&) const = default;
 };
 
 struct AttentionOutputs {
-  Tensor output, weights = {}, lse = {};  // the others only if asked for
-  // (B, H, Lq, 2), and of normalisers with a threshold, in the output's shape, what kernels/attention/problem.h calls
-  // averages; both without a history.
-  Tensor statistics = {}, averages = {};
+  Tensor output, weights = {}, lse = {};  // the last two only if asked for
 };
 
 // query (B, H, Lq, D), key (B, Hkv, Lk, D), value (B, Hkv, Lk, Dv), or without H, or without B and H.
 AttentionOutputs attention(const Tensor& query, const Tensor& key, const Tensor& value,
                            const AttentionOptions& options);
-
-// What an earlier call with the same arguments (and key of dropout) gave, lse where it is asked for, as the result of
-// this one: nothing is computed before the backward pass.
-AttentionOutputs attention_again(const Tensor& query, const Tensor& key, const Tensor& value,
-                                 const AttentionOptions& options, const AttentionOutputs& known);
 
 // The composed form of all attention: scores, what is allowed, normaliser, dropout, values, by recorded operations. It
 // serves scores that no kernel makes and is what gradients of the kernels' attention are when they are differentiated

@@ -210,7 +210,6 @@ def scaled_dot_product_attention(
         None,  # a formula of the core's
         None,  # dropout_key
         None,  # keep_layout
-        None,  # return_statistics
         cu_seqlens_q,
         cu_seqlens_k,
     )
