@@ -14,7 +14,7 @@ from .._core import Module, Tensor
 from .._public import explained
 from .._words.errors import closest, shown
 from ..functions.elementwise import where
-from .names import Names, Part
+from .names import Names, Part, joined
 from .watching import Watcher
 
 
@@ -166,7 +166,7 @@ def without_heads(model: Module, heads: Mapping[int | str, Iterable[int]]) -> Ch
                 raise TypeError(f"without_heads: heads must be integers; got {shown(head)}")
             if not part.open:
                 _check_head(path, head, part.num_heads)
-        name = f"{path}.heads" if path else "heads"
+        name = joined(path, "heads")
         off.setdefault(name, (part, set()))[1].update(int(head) for head in wanted)
     return Change(
         names, [(name, _switched_off(name[: -len(".heads")], *given)) for name, given in off.items()]

@@ -15,7 +15,7 @@ from .._public import explained
 from .._words.errors import integer_of, shown
 from ..functions.gradients import grad, no_grad
 from .changing import change, without_heads
-from .names import Names, layer_of
+from .names import Names, joined, layer_of
 from .recording import Recording, by_heads, record
 
 
@@ -69,8 +69,7 @@ def importance(
         raise ValueError(f"importance: model must have an attention; got {type(model).__name__}")
     recording = record(model, *inputs, keep=("heads",), keep_graph=method == "gradient", **keywords)
     layers = [  # with what their calls computed: modules of one's own are attentions if they called one
-        (path, part, recording._kept.get(f"{path}.heads" if path else "heads", []))
-        for path, part in names.having("weights")
+        (path, part, recording._kept.get(joined(path, "heads"), [])) for path, part in names.having("weights")
     ]
     layers = [(path, part, values) for path, part, values in layers if part.attention or values]
     counts = [by_heads(values[0], part).shape[1] if values else part.num_heads for _, part, values in layers]
@@ -172,7 +171,7 @@ def rollout(
                 f"rollout: {path} must have been called once because its weights are one matrix; got {len(calls)}"
             )
         if not part.crosses and calls[0].shape[2] == calls[0].shape[3]:
-            layers.append((f"{path}.weights" if path else "weights", part, calls[0]))
+            layers.append((joined(path, "weights"), part, calls[0]))
     lengths = {weights.shape[-1] for _, _, weights in layers}
     if len(lengths) != 1:
         raise ValueError(

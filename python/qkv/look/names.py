@@ -18,6 +18,11 @@ _OF_MODULE = "input", "output"
 _WITHOUT_WEIGHTS = "input", "queries", "keys", "values", "heads", "output"
 
 
+def joined(path: str, name: str) -> str:
+    """Return the name of what is at a path; at the root's it is the name alone."""
+    return f"{path}.{name}" if path else name
+
+
 class Part:
     """A module of a model, under all paths that lead to it."""
 
@@ -60,7 +65,7 @@ class Names:
             else:
                 part.paths.append(path)
             for word in part.words:
-                self._of[f"{path}.{word}" if path else word] = part, word
+                self._of[joined(path, word)] = part, word
         self.parts = list(parts.values())
 
     def __iter__(self) -> Any:

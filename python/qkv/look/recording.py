@@ -16,7 +16,7 @@ from .._numpy import without_history
 from .._public import explained
 from .._words.errors import closest
 from ..functions.image import picture
-from .names import Names, Part
+from .names import Names, Part, joined
 from .watching import Watcher
 
 
@@ -94,7 +94,7 @@ class Recording:
         ndarray, (B, H, Hpx, Wpx)
             In memory that grows with the length alone. B and H are 1 where the weights have no such axis.
         """
-        name = f"{path}.weights" if path else "weights"
+        name = joined(path, "weights")
         if name not in self._kept:
             raise KeyError(self._missing(name))
         options: dict[str, Any] = {"size": size, "reduce": reduce, "rows": rows, "columns": columns}

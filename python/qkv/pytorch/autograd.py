@@ -14,6 +14,7 @@ from .. import _core
 from .._formulas.values import Library, caller
 from ..functions.gradients import grad, no_grad
 from .memory import HALF, shared, to_torch
+from .threads import limited
 
 F = TypeVar("F", bound=Callable[..., Any])
 # A break in the graph of torch.compile, at no cost for other calls; of what is called inside, `apply` says the same.
@@ -69,7 +70,10 @@ class Call:
         """Return the results of the function."""
         self._leaves = [self.stand_in(x) if isinstance(x, torch.Tensor) else x for x in leaves]
         self._arguments = len(self.tensors)
-        return self._evaluated(self._leaves)
+        if self._record:
+            return self._evaluated(self._leaves)
+        with no_grad():
+            return self._evaluated(self._leaves)
 
     def _evaluated(self, leaves: Sequence[Any]) -> Sequence[Any]:
         token = caller.set(Library(self.stand_in, _dtype))
@@ -150,7 +154,7 @@ class _Node(torch.autograd.Function):
         elif torch.is_grad_enabled():  # create_graph
             found = _gradients_again(call, tensors, dys)
         else:
-            found = _gradients(call, tensors, dys)
+            found = limited(_gradients, call, tensors, dys)
         return (
             None,
             None,
@@ -161,25 +165,21 @@ class _Node(torch.autograd.Function):
 def _gradients(
     call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[torch.Tensor | None]
 ) -> list[torch.Tensor]:
-    before = _core.limit_threads(torch.get_num_threads())
-    try:
-        given = [None if dy is None else shared(dy) for dy in dys]
-        keep = bool(call.outputs) and torch._C._autograd._get_current_graph_task_keep_graph()
-        outputs: Sequence[Any] = call.outputs
-        inputs = call.inputs
-        if not outputs:
-            inputs = [_leaf(shared(t)) for t in tensors]
-            outputs = call.again(inputs)
-        if not keep:
-            call.free()
-        which = [i for i, dy in enumerate(given) if dy is not None]
-        if len(which) == 1:
-            found = grad(outputs[which[0]], inputs, given[which[0]], retain_graph=keep)
-        else:
-            found = grad(_total(outputs, given), inputs, retain_graph=keep)
-        return [to_torch(g) for g in found]
-    finally:
-        _core.limit_threads(before)
+    given = [None if dy is None else shared(dy) for dy in dys]
+    keep = bool(call.outputs) and torch._C._autograd._get_current_graph_task_keep_graph()
+    outputs: Sequence[Any] = call.outputs
+    inputs = call.inputs
+    if not outputs:
+        inputs = [_leaf(shared(t)) for t in tensors]
+        outputs = call.again(inputs)
+    if not keep:
+        call.free()
+    which = [i for i, dy in enumerate(given) if dy is not None]
+    if len(which) == 1:
+        found = grad(outputs[which[0]], inputs, given[which[0]], retain_graph=keep)
+    else:
+        found = grad(_total(outputs, given), inputs, retain_graph=keep)
+    return [to_torch(g) for g in found]
 
 
 def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[Any]) -> Any:
@@ -193,24 +193,21 @@ def _gradients_again(call: Call, tensors: Sequence[torch.Tensor], dys: Sequence[
     return apply(gradients, [*tensors, *dys], None)
 
 
+def _results(call: Call, leaves: Sequence[Any], dtypes: Any) -> tuple[Sequence[Any], list[torch.Tensor]]:
+    """Return the results of a call, as qkv's and as PyTorch's."""
+    found = call.run(leaves)
+    kinds = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(found)
+    return found, [to_torch(y, kind) for y, kind in zip(found, kinds, strict=True)]
+
+
 @torch.compiler.disable
 def apply(
     f: Function, leaves: Sequence[Any], dtypes: torch.dtype | Sequence[torch.dtype | None] | None
 ) -> list[torch.Tensor]:
     """Return the arrays that f makes of torch tensors and others; `dtypes`: of all or of each, None: as they are."""
-    record = torch.is_grad_enabled()
-    call = Call(f, record)
-    before = _core.limit_threads(torch.get_num_threads())  # no more than PyTorch takes
-    try:
-        if record:
-            found = call.run(leaves)
-        else:
-            with no_grad():
-                found = call.run(leaves)
-        kinds = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes] * len(found)
-        made = [to_torch(y, kind) for y, kind in zip(found, kinds, strict=True)]
-    finally:
-        _core.limit_threads(before)
+    call = Call(f, torch.is_grad_enabled())
+    made: list[torch.Tensor]
+    found, made = limited(_results, call, leaves, dtypes)
     if call.tensors:
         call.outputs = [y if getattr(y, "requires_grad", False) else None for y in found]
         if any(y is not None for y in call.outputs):

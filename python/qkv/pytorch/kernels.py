@@ -14,6 +14,7 @@ from .. import _core
 from ..functions.gradients import grad
 from .autograd import apply
 from .memory import refuse_transforms
+from .threads import limited
 
 # Of scaled_dot_product_attention, beside the arguments in PyTorch's order.
 _OPTIONS = frozenset(["valid_lens", "window", "softcap", "alibi_slopes", "q_offset", "sinks", "masked_value"])
@@ -61,11 +62,7 @@ def _block(
     refuse_transforms(query, key, value)
     if mask is not None:
         options = {**options, "attn_mask": _numbers(mask)}
-    before = _core.limit_threads(torch.get_num_threads())
-    try:
-        return _core.attention_block(_numbers(query), _numbers(key), _numbers(value), options, query)
-    finally:
-        _core.limit_threads(before)
+    return limited(_core.attention_block, _numbers(query), _numbers(key), _numbers(value), options, query)
 
 
 def output_of(
@@ -100,11 +97,7 @@ class _Attention(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph
             return *_gradients_again(options, query, key, value, dout), None, None
         q, k, v, y = _numbers(query), _numbers(key), _numbers(value), out.detach()
-        before = _core.limit_threads(torch.get_num_threads())
-        try:
-            found = _core.attention_block_backward(dout, None, y, statistics, q, k, v, options, query)
-        finally:
-            _core.limit_threads(before)
+        found = limited(_core.attention_block_backward, dout, None, y, statistics, q, k, v, options, query)
         return *found[:3], None, None
 
 

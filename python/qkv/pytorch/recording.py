@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._public import explained
 from .._words.errors import closest, shown
-from ..look.names import WORDS, Names, Part
+from ..look.names import WORDS, Names, Part, joined
 from ..look.recording import Recording
 from .memory import shared
 from .variants import unexpanded
@@ -49,11 +49,7 @@ class _Names(Names):
     def add(self, part: _Part) -> None:
         self.parts.append(part)
         for word in part.words:
-            self._of[_name(part.paths[0], word)] = part, word
-
-
-def _name(path: str, word: str) -> str:
-    return f"{path}.{word}" if path else word
+            self._of[joined(part.paths[0], word)] = part, word
 
 
 class Recorder:
@@ -78,10 +74,10 @@ class Recorder:
         """Keep what is asked for of one call of an attention."""
         if (path := self._paths.get(id(module))) is None:
             return
-        if _name(path, "weights") not in self._names:
+        if joined(path, "weights") not in self._names:
             self._names.add(_Part(path, query.shape[1]))
         for word, t in zip(_WORDS, (query, key, value, None, output), strict=True):
-            name = _name(path, word)
+            name = joined(path, word)
             if not any(pattern == word or fnmatchcase(name, pattern) for pattern in self._patterns):
                 continue
             if name not in self._kept:

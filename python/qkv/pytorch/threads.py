@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,3 +16,12 @@ def borrow() -> bool:
     folder = Path(torch.__file__).parent
     found = [*folder.glob("lib/libgomp*"), *folder.parent.glob("torch.libs/libgomp*")]
     return any(_core.borrow_threads(str(library)) for library in found)
+
+
+def limited(f: Callable[..., Any], *args: Any) -> Any:
+    """Return f(*args), whose work takes no more threads than PyTorch's."""
+    before = _core.limit_threads(torch.get_num_threads())
+    try:
+        return f(*args)
+    finally:
+        _core.limit_threads(before)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import _core
 from ...._words.errors import shown
-from ....look.names import Names, Part
+from ....look.names import Names, Part, joined
 from ....nn import LayerNorm, RMSNorm
 
 _NAME = "explain"
@@ -140,7 +140,3 @@ def _norm(block: Block, modules: dict[str, Any]) -> str | None:
     path = joined(stack, "norm")
     is_norm = isinstance(modules.get(path), (LayerNorm, RMSNorm)) and block.path not in (None, "")
     return path if is_norm else None
-
-
-def joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

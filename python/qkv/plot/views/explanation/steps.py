@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...._words.errors import counted
-from ....look.names import Part
+from ....look.names import Part, joined
 from ....nn import (
     AdditiveAttention,
     BilinearAttention,
@@ -17,7 +17,7 @@ from ....nn import (
     RMSNorm,
     SelfAttention,
 )
-from .parts import Block, joined
+from .parts import Block
 from .recorded import Array, Values, bits, excluded, out_of_order, vectors
 from .words import ACTIVATIONS, SAYS, mask_says, scores_formula, step_of
 

@@ -15,14 +15,14 @@ from ...._public import explained
 from ...._words.errors import counted
 from ....functions.gradients import no_grad
 from ....look.head_measures import measures
-from ....look.names import Names
+from ....look.names import Names, joined
 from ....look.recording import Recording, record
 from ..heads import place_in
 from ..packing import steps_of
 from ..view import AttentionView
 from .call import Call, call_of
 from .ends import after_steps, before_steps, rounded
-from .parts import Stack, joined, stack_of
+from .parts import Stack, stack_of
 from .picture import draw
 from .recorded import Values, matrices
 from .steps import Layer
