@@ -36,7 +36,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("x", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("given", [lambda x: x, lambda x: x.numpy()], ids=["torch", "numpy"])
-def test_memory_is_shared_whatever_its_steps(x, given):
+def test_memory_is_shared_with_any_strides(x, given):
     t = _core.shared_memory(given(x))
     assert t.shape == tuple(x.shape)
     np.testing.assert_array_equal(t.numpy(), x.numpy())

@@ -129,8 +129,7 @@ void bind_observer(Functions& m) {
              return shown(without_gil([&] { return self.measures(inputs); }));
            });
   op(m, "kept_attention(query, key, options)",
-     "What a call of attention with these options leaves behind: its weights are computed when they are read. Query "
-     "and "
+     "What is kept of a call of attention with these options: its weights are computed when they are read. Query and "
      "key are copied, and arrays among the options that others own.",
      [](const Tensor& query, const Tensor& key, const py::dict& options, Call& call) {
        ops::AttentionOptions o = attention_options_from(call, options);

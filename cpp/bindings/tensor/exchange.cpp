@@ -29,7 +29,7 @@ py::object handed_over(py::handle result, py::handle like) {
 
 void bind_exchange(Functions& m) {
   m.def("shared_memory(x)",
-        "A Tensor in the memory of another library's tensor, whatever its steps: no copy, and gradients neither copy "
+        "A Tensor in the memory of another library's tensor with any strides: no copy, and gradients neither copy "
         "nor compare it, as that library notices changes itself. x lives as long as anything here reads it.",
         [](py::handle x) { return Tensor(memory_of("shared_memory", "x", x, Buffer::trust)); });
   m.def("handed_over(result, like)",

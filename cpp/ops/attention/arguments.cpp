@@ -43,7 +43,7 @@ Array shorter(const Array& lengths, const Array& others) {
   return binary(Binary::minimum, Tensor(lengths), each).data();
 }
 
-// As the kernels read it: by its strides, of which the last is 1.
+// As the kernels read it: by its strides; the last is 1.
 Tensor with_rows(const Tensor& x) { return !x.defined() || has_rows(x.layout()) ? x : packed(x); }
 
 // The shape of an array that broadcasts to the weights, checked, with the axes of (B, H, Lq, Lk).
